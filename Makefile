@@ -1,0 +1,40 @@
+# One entry point for everything that is run by hand or by machine. Nothing here needs activation.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help setup check format wheel-check clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+setup: $(BIN)/gpuselect  ## make .venv and install the package with its development tools
+
+$(BIN)/gpuselect: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+format:  ## format the sources and apply safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check:  ## format, lint, types, layers, tests, documentation, catalog
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+	@set -e; for script in $(wildcard tools/check_*.py); do \
+		echo "$$script"; $(BIN)/python "$$script"; done
+
+wheel-check:  ## build the wheel and run it from an empty environment in another directory
+	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(BIN)/python -m build --wheel --outdir "$$scratch/dist" . >"$$scratch/build.log" 2>&1 \
+		|| { cat "$$scratch/build.log"; exit 1; }; \
+	$(PYTHON) -m venv "$$scratch/venv"; \
+	"$$scratch/venv/bin/pip" install --quiet "$$scratch"/dist/*.whl; \
+	cd "$$scratch"; venv/bin/gpuselect recommend --params 10B --task training
+
+clean:  ## remove what the tools left
+	rm -rf dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache data/catalog.json
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,276 @@
+"""The pipeline: workload and catalog in, decision out. One call per stage, no formula here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Catalog
+from gpuselect.decision import Considered, Decision, FitAnswer, Note, Option
+from gpuselect.deployment import Field, build_field
+from gpuselect.i18n import _
+from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
+from gpuselect.names import resolve_accelerator
+from gpuselect.options import build_option, fit_state, memory_fit
+from gpuselect.ranking import next_commands, rank, select, sensitivity
+from gpuselect.search import Candidate, Found, Site, search_serving, search_training
+from gpuselect.tco import CostDefaults
+from gpuselect.units import GIB
+from gpuselect.workload import Workload, pins
+
+SHORTLIST = 10
+
+
+def resolve_job(
+    workload: Workload, catalog: Catalog, calibration: Calibration
+) -> tuple[TrainingJob | ServingJob, list[Note]]:
+    """The workload in numbers, with the assumptions that were made."""
+    if workload.task == "inference":
+        job, notes = serving_job(workload, catalog)
+        return job, notes
+    return training_job(workload, catalog, calibration)
+
+
+def search(
+    sites: Sequence[Site],
+    job: TrainingJob | ServingJob,
+    workload: Workload,
+    calibration: Calibration,
+) -> Found:
+    """Search plans for the task."""
+    reserve = float(workload.reserve or 0.0)
+    if isinstance(job, ServingJob):
+        return search_serving(
+            sites, job, pins=pins(workload), calibration=calibration, reserve=reserve
+        )
+    return search_training(
+        sites, job, pins=pins(workload), calibration=calibration, reserve=reserve
+    )
+
+
+def recommend(
+    workload: Workload,
+    catalog: Catalog,
+    calibration: Calibration,
+    defaults: CostDefaults,
+    *,
+    today: str | None = None,
+) -> Decision:
+    """Rank the accelerators of the catalog for a workload.
+
+    Hard rules first, then the plan search over all remaining cards and counts, then cost, score and
+    reasons. An empty `recommendations` means that nothing fits; `near_misses` says what came
+    nearest.
+    """
+    today = today or date.today().isoformat()
+    job, assumptions = resolve_job(workload, catalog, calibration)
+    fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}
+    field = build_field(workload, job, catalog, calibration, fixed=fixed or None)
+    found = search(field.sites, job, workload, calibration)
+    options = [
+        build_option(
+            candidate, field.sites[candidate.site], job=job, workload=workload, catalog=catalog,
+            calibration=calibration, defaults=defaults, today=today,
+            frameworks=field.frameworks[field.sites[candidate.site].accelerator.id],
+        )
+        for candidate in found.fitting
+    ]  # fmt: skip
+    chosen, missed = select(options, workload=workload, job=job)
+    ranked = rank(chosen, options, workload=workload, catalog=catalog, job=job)
+    priced = tuple(o for o in ranked if o.cost.per_hour_usd is not None)[:SHORTLIST]
+    unpriced = tuple(o for o in ranked if o.cost.per_hour_usd is None)[:5]
+    return Decision(
+        workload=workload.model_dump(mode="json", exclude_none=True),
+        workload_sentence=sentence(workload, job),
+        assumptions=tuple(assumptions)
+        + tuple(Note("read-as", text) for text in workload.parse_notes),
+        recommendations=tuple(replace(o, rank=n) for n, o in enumerate(priced, 1)),
+        unpriced=unpriced,
+        considered=_considered(field, found, missed, job, workload, catalog, calibration),
+        near_misses=_near_misses(field, found),
+        sensitivity=sensitivity(priced),
+        next_commands=next_commands(priced, workload),
+        data_date=max((p.as_of for p in catalog.prices if p.as_of), default=""),
+        sources_used=_sources(priced, catalog),
+    )
+
+
+def estimate(
+    workload: Workload,
+    accelerators: Sequence[tuple[int, str]],
+    catalog: Catalog,
+    calibration: Calibration,
+    defaults: CostDefaults,
+    *,
+    today: str | None = None,
+) -> FitAnswer:
+    """What the workload does on given hardware: fits or not, memory, best plan, speed, cost."""
+    today = today or date.today().isoformat()
+    notes = []
+    fixed: dict[str, int] = {}
+    for count, name in accelerators:
+        accelerator, assumed = resolve_accelerator(name, catalog)
+        fixed[accelerator.id] = fixed.get(accelerator.id, 0) + count
+        if assumed:
+            notes.append(Note("variant-assumed", assumed))
+    job, assumptions = resolve_job(workload, catalog, calibration)
+    job = replace(job, max_count=max(fixed.values()))
+    field = build_field(workload, job, catalog, calibration, fixed=fixed)
+    found = search(field.sites, job, workload, calibration)
+    options = sorted(
+        (
+            build_option(
+                c, field.sites[c.site], job=job, workload=workload, catalog=catalog,
+                calibration=calibration, defaults=defaults, today=today,
+                frameworks=field.frameworks[field.sites[c.site].accelerator.id],
+            )
+            for c in found.fitting
+        ),
+        key=speed_key,
+    )  # fmt: skip
+    reasons = [replace(n, text=f"{name}: {n.text}") for name, n in field.rejections.items()]
+    reasons += [memory_note(c, field.sites[c.site]) for c in found.nearest.values()]
+    if not options and not reasons:
+        reasons.append(_none_note(job, workload))
+    state = options[0].memory.state if options else "no"
+    return FitAnswer(
+        workload=workload.model_dump(mode="json", exclude_none=True),
+        workload_sentence=sentence(workload, job),
+        assumptions=tuple(notes) + tuple(assumptions)
+        + tuple(Note("read-as", text) for text in workload.parse_notes),
+        state=state,
+        option=options[0] if options else None,
+        reasons=tuple(reasons),
+        alternatives=tuple(options[1:]),
+        next_commands=next_commands(options[:1], workload),
+    )  # fmt: skip
+
+
+def speed_key(option: Option) -> float:
+    """Sort key: fastest first."""
+    if "step_time_s" in option.performance:
+        return option.performance["step_time_s"].value
+    return -option.performance["output_tok_s"].value
+
+
+def sentence(workload: Workload, job: TrainingJob | ServingJob) -> str:
+    """The workload in one sentence."""
+    if isinstance(job, TrainingJob):
+        return _(
+            "{task} of a {label} model ({method}) on {tokens:.4g}B tokens, sequences of {seq}, "
+            "{batch} per step, {precision}"
+        ).format(
+            task=workload.task, label=job.label, method=job.method, tokens=job.tokens / 1e9,
+            seq=job.seq_len, batch=job.global_batch, precision=job.precision,
+        )  # fmt: skip
+    text = _("serving a {label} model with {weights} weights, {i} tokens in and {o} out").format(
+        label=job.label, weights=job.weights.id, i=job.input_tokens, o=job.output_tokens
+    )
+    if job.request_rate is not None:
+        return text + _(", {rate:.3g} requests/s").format(rate=job.request_rate)
+    return text + _(", {n} concurrent sequences").format(n=job.concurrency)
+
+
+def _none_note(job: TrainingJob | ServingJob, workload: Workload) -> Note:
+    bounded = isinstance(job, ServingJob) and (
+        job.request_rate is not None or job.ttft_s or job.tpot_s or job.latency_s
+    )
+    if bounded:
+        return Note("slo-missed", _("no plan meets the latency bounds or the demand"))
+    given = ", ".join(f"{k}={v}" for k, v in pins(workload).items()) or _("none")
+    return Note(
+        "no-valid-plan",
+        _("no layout divides heads, layers, experts and batch evenly (pins: {pins})").format(
+            pins=given
+        ),
+    )
+
+
+def memory_note(candidate: Candidate, site: Site) -> Note:
+    """Rejection for memory with its arithmetic."""
+    fit = memory_fit(candidate)
+    terms = " + ".join(f"{key} {value:.1f}" for key, value in fit.breakdown_gib.items())
+    text = _("{n} x {name}: {terms} = {need:.1f} GiB per card, {usable:.1f} GiB usable").format(
+        n=candidate.plan.count, name=site.accelerator.id, terms=terms,
+        need=fit.per_accelerator_gib, usable=fit.usable_gib,
+    )  # fmt: skip
+    return Note("memory-exceeded", text)
+
+
+def _considered(
+    field: Field,
+    found: Found,
+    missed: Mapping[str, Note],
+    job: TrainingJob | ServingJob,
+    workload: Workload,
+    catalog: Catalog,
+    calibration: Calibration,
+) -> tuple[Considered, ...]:
+    """One verdict for every accelerator of the catalog, and one for a single card of each."""
+    singles = [replace(site, counts=(1,)) for site in field.sites]
+    single = search(singles, job, workload, calibration)
+    single_fit = {c.site for c in single.fitting}
+    least: dict[int, int] = {}
+    for candidate in found.fitting:
+        least[candidate.site] = min(least.get(candidate.site, 1 << 30), int(candidate.plan.count))
+    number_of = {site.accelerator.id: n for n, site in enumerate(field.sites)}
+    verdicts = []
+    for name in catalog.accelerators:
+        number = number_of.get(name)
+        if number is None:
+            note = field.rejections.get(name, Note("not-selected", _("not among what you have")))
+            verdicts.append(Considered(name, False, None, note, False, note))
+            continue
+        rejection = missed.get(name) or _limit_note(number, field, found, least, job, workload)
+        single_note = None
+        if number not in single_fit:
+            near = single.nearest.get(number)
+            single_note = (
+                memory_note(near, field.sites[number]) if near else _none_note(job, workload)
+            )
+        verdicts.append(
+            Considered(name, number in least, least.get(number), rejection, number in single_fit,
+                       single_note)
+        )  # fmt: skip
+    return tuple(verdicts)
+
+
+def _limit_note(
+    number: int, field: Field, found: Found, least: Mapping[int, int],
+    job: TrainingJob | ServingJob, workload: Workload,
+) -> Note | None:  # fmt: skip
+    if number in least:
+        return None
+    near = found.nearest.get(number)
+    return memory_note(near, field.sites[number]) if near else _none_note(job, workload)
+
+
+def _near_misses(field: Field, found: Found) -> tuple[Note, ...]:
+    """The five cards that came nearest to fitting."""
+    order = sorted(found.nearest.values(), key=lambda c: float(c.memory.total) / c.usable)
+    notes = []
+    for candidate in order[:5]:
+        note = memory_note(candidate, field.sites[candidate.site])
+        share = float(candidate.memory.total) / candidate.usable
+        close = _(" (close)") if fit_state(share, 1.15) != "no" else ""
+        short = (float(candidate.memory.total) - candidate.usable) / GIB
+        notes.append(
+            replace(note, text=note.text + _("; {s:.1f} GiB short").format(s=short) + close)
+        )
+    return tuple(notes)
+
+
+def _sources(options: Sequence[Option], catalog: Catalog) -> tuple[tuple[str, str], ...]:
+    """Sources behind the figures of the winner: catalog entry and price rows."""
+    if not options:
+        return ()
+    winner = options[0]
+    entry = catalog.accelerators[winner.accelerator]
+    keys = {entry.cite(figure)[0] for _key, figure in entry.figures()}
+    found = [(key, catalog.sources[key].title) for key in sorted(keys) if key in catalog.sources]
+    for offer in (winner.cost.offer, winner.cost.purchase):
+        if offer is not None:
+            found.append((f"{offer.provider} {offer.as_of or 'undated'}", offer.source))
+    return tuple(found)

@@ -1,0 +1,234 @@
+"""Types of the catalog and look-up in it. Files are read by `gpuselect.readers.catalog`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from gpuselect.provenance import Fact, Figure
+
+Precision = Literal[
+    "fp64", "fp64_tensor", "fp32", "tf32", "fp16", "fp16_acc16", "bf16", "fp8", "fp6", "fp4",
+    "int8", "int4",
+]  # fmt: skip
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+EntryStatus = Literal["current", "legacy", "eol", "announced", "research"]
+Citation = tuple[str, str]  # key in sources.yaml, place in that source
+
+
+class Entry(BaseModel):
+    """What every catalog entry has: an id, a name and the sources of its figures."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    id: str
+    name: str
+    sources: dict[str, Citation]
+    notes: str | None = None
+
+    @model_validator(mode="after")
+    def _sources_declared(self) -> Entry:
+        for path, figure in self.figures():
+            if figure.source not in self.sources:
+                raise ValueError(f"{path}: source {figure.source!r} is not declared in `sources`")
+        return self
+
+    def figures(self) -> Iterator[tuple[str, Figure | Fact]]:
+        """Every sourced value of the entry with its key path, e.g. `dense_tflops.bf16`."""
+        for key in type(self).model_fields:
+            value = getattr(self, key)
+            if isinstance(value, Figure | Fact):
+                yield key, value
+            elif isinstance(value, dict):
+                for inner, item in value.items():
+                    if isinstance(item, Figure | Fact):
+                        yield f"{key}.{inner}", item
+
+    def cite(self, figure: Figure | Fact) -> Citation:
+        """Key and place of the source of one of this entry's figures."""
+        return self.sources[figure.source]
+
+
+class Source(BaseModel):
+    """One entry of sources.yaml."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    title: str
+    publisher: str | None = None
+    address: str
+    note: str | None = None
+
+
+class Accelerator(Entry):
+    """One exact variant of an accelerator. Rates are dense; absent means unknown.
+
+    `link_*` is the accelerator-to-accelerator link (NVLink, Infinity Fabric, ICI ...), one direction
+    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what the driver
+    shows.
+    """
+
+    vendor: str
+    family: Literal[
+        "datacenter", "superchip", "workstation", "consumer", "edge", "apple", "tpu", "asic", "cpu"
+    ]
+    architecture: str
+    form_factor: str
+    status: EntryStatus
+    cooling: str | None = None
+    software: tuple[str, ...] = ()  # cuda, rocm, xla, neuron, gaudi, mlx ...
+    aliases: tuple[str, ...] = ()  # other spellings of exactly this variant
+    default_for: tuple[str, ...] = ()  # loose names that are read as this variant, and said to be
+    unified_memory: bool = False
+    launch_year: Figure | None = None
+    compute_capability: Fact | None = None
+    memory_type: Fact | None = None
+    memory_gb: Figure | None = None
+    usable_memory_gib: Figure | None = None
+    memory_bandwidth_gb_s: Figure | None = None
+    l2_cache_mb: Figure | None = None
+    dense_tflops: dict[Precision, Figure] = {}
+    sparsity_multiplier: Figure | None = None
+    link_name: Fact | None = None
+    link_one_way_gb_s: Figure | None = None
+    link_both_ways_gb_s: Figure | None = None
+    max_linked: Figure | None = None
+    pcie_generation: Figure | None = None
+    pcie_lanes: Figure | None = None
+    pcie_one_way_gb_s: Figure | None = None
+    peer_to_peer_over_pcie: Fact | None = None
+    ecc: Fact | None = None
+    mig_max_instances: Figure | None = None
+    mig_profiles: Fact | None = None
+    decode_engines: Figure | None = None
+    encode_engines: Figure | None = None
+    power_w: Figure | None = None
+    power_min_w: Figure | None = None
+
+    @property
+    def compute_capability_number(self) -> float | None:
+        """CUDA compute capability as a number, None where the vendor has none."""
+        return None if self.compute_capability is None else float(self.compute_capability)
+
+
+class Model(Entry):
+    """Dimensions of one published network. Parameter counts in billions."""
+
+    family: str
+    developer: str | None = None
+    licence: str | None = None
+    release_date: str | None = None
+    modality: str | None = None
+    aliases: tuple[str, ...] = ()
+    arch: str | None = None
+    attention: str | None = None
+    native_precision: str | None = None
+    tied_embeddings: bool | None = None
+    sliding_pattern: str | None = None
+    params_b: Figure
+    active_params_b: Figure | None = None
+    embedding_params_b: Figure | None = None
+    n_layers: Figure | None = None
+    hidden: Figure | None = None
+    ffn_hidden: Figure | None = None
+    n_heads: Figure | None = None
+    n_kv_heads: Figure | None = None
+    head_dim: Figure | None = None
+    vocab: Figure | None = None
+    max_context: Figure | None = None
+    kv_lora_rank: Figure | None = None
+    q_lora_rank: Figure | None = None
+    qk_rope_head_dim: Figure | None = None
+    qk_nope_head_dim: Figure | None = None
+    v_head_dim: Figure | None = None
+    sliding_window: Figure | None = None
+    attention_layers: Figure | None = None  # hybrids: layers that keep a KV cache
+    n_experts: Figure | None = None
+    top_k: Figure | None = None
+    n_shared_experts: Figure | None = None
+    moe_ffn_hidden: Figure | None = None
+    first_dense_layers: Figure | None = None
+    image_size: Figure | None = None
+    gmacs_per_sample: Figure | None = None
+    activations_m: Figure | None = None
+
+
+class Framework(Entry):
+    """A training library, serving engine or runtime with its hard gates.
+
+    `kind`: framework | training | serving | runtime. `backends` are software stacks of
+    accelerators. `min_compute_capability` counts for CUDA only.
+    """
+
+    kind: Literal["framework", "training", "serving", "runtime"]
+    backends: dict[str, Fact]  # software stack -> yes | experimental | community
+    aliases: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()  # pretrain, full, lora, qlora, inference
+    version: Fact | None = None
+    licence: Fact | None = None
+    min_compute_capability: Figure | None = None
+    precisions: dict[str, Fact] = {}
+    weight_formats: dict[str, Fact] = {}
+    parallelism: dict[str, Fact] = {}  # dp, zero1, zero2, zero3, tp, pp, ep, cp
+    maturity: Fact | None = None
+    launch: tuple[str, ...] = ()
+    good_for: Fact | None = None
+    replaced_by: Fact | None = None
+
+
+class WeightFormat(Entry):
+    """A storage format of weights: real bits per weight and what multiplies it."""
+
+    aliases: tuple[str, ...] = ()
+    bits_per_weight: Figure
+    compute: str  # precision of the multiplication: fp16, fp8, int8, fp4 ...
+    keeps_embeddings_16bit: bool = True
+    kernel_class: str  # calibration key of the dequantisation cost: none, w4, gguf, mlx, int8, bnb
+
+
+class System(Entry):
+    """A node or rack that accelerators come in: links, counts, host power and price."""
+
+    accelerators: tuple[str, ...]
+    accelerators_per_node: Figure
+    fast_domain: Figure  # accelerators joined by their own link; 1 = none
+    max_nodes: Figure | None = None
+    network_one_way_gb_s: Figure | None = None  # per accelerator, across nodes
+    host_power_w: Figure | None = (
+        None  # host, fans and NICs of one node at load, without accelerators
+    )
+    host_price_usd: Figure | None = None
+    peripheral: bool = False  # a card in somebody's host (true) or a system of its own (false)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One row of prices.csv: what somebody asked for `n_accel` accelerators on a date."""
+
+    hardware: str
+    n_accel: int
+    kind: str  # rent | buy
+    term: str  # on-demand | spot | reserved-1y | reserved-3y | list | retail | used | server
+    provider: str
+    instance: str
+    region: str
+    price: float  # USD per hour (rent) or USD (buy), for all n_accel together
+    currency: str
+    as_of: str  # ISO date, empty when the source gives none
+    is_offer: bool  # False for market medians and averages
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything that the data folder says. Models are validated when asked for."""
+
+    accelerators: Mapping[str, Accelerator]
+    models: Mapping[str, Model]
+    frameworks: Mapping[str, Framework]
+    formats: Mapping[str, WeightFormat]
+    systems: Mapping[str, System]
+    prices: tuple[Price, ...]
+    sources: Mapping[str, Source]

@@ -1,0 +1,65 @@
+"""`gpuselect explain`: what stands behind a code."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags
+from gpuselect.cli.output import terminal_style, write_out
+from gpuselect.errors import InputError
+from gpuselect.i18n import _
+
+FORMATS = ("table", "json")
+DETAILS = """\
+Codes stand behind each reason, warning and rejection; `gpuselect list rules` shows all of them.
+
+\b
+Example:
+  gpuselect explain memory-exceeded
+"""
+
+
+def flags() -> list[Flag]:
+    """Flags of the command."""
+    code = Flag("code", _("Code of a rule or warning."), "argument", metavar="CODE", required=True)
+    return [code, *common_flags(FORMATS)]
+
+
+def run(arguments: Arguments) -> int:
+    """Print text, source and override of the code."""
+    from gpuselect.rules import EXPLANATIONS
+
+    form = chosen_format(arguments, FORMATS)
+    code = code_named(arguments["code"], list(EXPLANATIONS))
+    rule = EXPLANATIONS[code]
+    if form == "json":
+        from gpuselect.report.plain import to_text
+
+        head = {"schema_version": 1, "command": "explain", "code": code}
+        payload = {**head, "text": rule.text, "source": rule.source, "override": rule.override}
+        write_out(to_text(payload))
+        return 0
+    from gpuselect.report.console import Page
+
+    page = Page(terminal_style(arguments))
+    page.line(code, style="bold")
+    page.line(rule.text)
+    page.line(_("Override: {text}").format(text=rule.override))
+    page.line(_("Source: {text}").format(text=rule.source))
+    write_out(page.text())
+    return 0
+
+
+def code_named(given: str, codes: list[str]) -> str:
+    """The code, whatever its case and separators.
+
+    >>> code_named("Memory_Exceeded", ["memory-exceeded"])
+    'memory-exceeded'
+    """
+    text = given.strip().lower().replace("_", "-")
+    if text in codes:
+        return text
+    close = get_close_matches(text, codes, n=1)
+    hint = _("; did you mean {name}?").format(name=close[0]) if close else ""
+    message = _("unknown code {given!r}{hint} (`gpuselect list rules` shows all)")
+    raise InputError(message.format(given=given, hint=hint))

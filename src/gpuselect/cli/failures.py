@@ -1,0 +1,56 @@
+"""What happens when a command fails: one sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+from gpuselect.errors import GpuselectError
+from gpuselect.i18n import _
+from gpuselect.report.version import tool_version
+
+INTERNAL_ERROR = 4
+INTERRUPTED = 130
+
+
+def exit_code_of(run: Callable[[], int], *, debug: bool) -> int:
+    """Exit code of `run`; what it raises becomes a sentence on standard error.
+
+    >>> exit_code_of(lambda: 1, debug=False)
+    1
+    """
+    try:
+        code = run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has left: that is no error, and nothing may be written any more.
+        with contextlib.suppress(OSError):  # standard output may be no file at all
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except GpuselectError as error:
+        _say(_("error: {message}").format(message=error), debug=debug)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001  the last line of defence: see the module docstring
+        _say(_internal_error(error), debug=debug)
+        return INTERNAL_ERROR
+    return code
+
+
+def _internal_error(error: Exception) -> str:
+    text = _(
+        "internal error in gpuselect {version}: {kind}: {message}; please report it with the "
+        "command in the project's issue tracker (--debug shows the traceback)"
+    )
+    message = " ".join(str(error).split())
+    return text.format(version=tool_version(), kind=type(error).__name__, message=message)
+
+
+def _say(text: str, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exc(file=sys.stderr)
+    print(text, file=sys.stderr)  # noqa: T201  standard error is where this belongs

@@ -1,0 +1,212 @@
+"""Columns and rows of each kind that `gpuselect list` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpuselect.i18n import _
+from gpuselect.report.grid import Column
+
+if TYPE_CHECKING:
+    from gpuselect.catalog import Catalog
+
+Rows = list[dict[str, Any]]
+
+
+def accelerator_columns() -> Sequence[Column]:
+    """Columns of the accelerators."""
+    return (
+        Column("id", _("Id")), Column("name", _("Name"), 6), Column("vendor", _("Vendor"), 3),
+        Column("family", _("Family"), 4), Column("memory_gb", _("GB")),
+        Column("memory_bandwidth_gb_s", _("GB/s")), Column("dense_bf16_tflops", _("bf16 TFLOPS"), 1),
+        Column("power_w", _("W"), 2), Column("status", _("Status"), 5),
+    )  # fmt: skip
+
+
+def accelerator_rows(catalog: Catalog) -> Rows:
+    """One row for each accelerator."""
+    return [
+        {
+            "id": card.id,
+            "name": card.name,
+            "vendor": card.vendor,
+            "family": card.family,
+            "memory_gb": card.memory_gb,
+            "memory_bandwidth_gb_s": card.memory_bandwidth_gb_s,
+            "dense_bf16_tflops": card.dense_tflops.get("bf16"),
+            "power_w": card.power_w,
+            "status": card.status,
+        }
+        for card in catalog.accelerators.values()
+    ]
+
+
+def model_columns() -> Sequence[Column]:
+    """Columns of the models."""
+    return (
+        Column("id", _("Id")), Column("name", _("Name"), 4), Column("family", _("Family"), 5),
+        Column("params_b", _("Parameters, billions")), Column("active_params_b", _("Active"), 1),
+        Column("max_context", _("Context"), 2), Column("licence", _("Licence"), 3),
+    )  # fmt: skip
+
+
+def model_rows(catalog: Catalog) -> Rows:
+    """One row for each model."""
+    return [
+        {
+            "id": model.id,
+            "name": model.name,
+            "family": model.family,
+            "params_b": model.params_b,
+            "active_params_b": model.active_params_b,
+            "max_context": model.max_context,
+            "licence": model.licence,
+        }
+        for model in catalog.models.values()
+    ]
+
+
+def framework_columns() -> Sequence[Column]:
+    """Columns of the frameworks."""
+    return (
+        Column("id", _("Id")), Column("name", _("Name"), 2), Column("kind", _("Kind")),
+        Column("version", _("Version"), 3), Column("backends", _("Runs on")),
+        Column("methods", _("Methods"), 1), Column("licence", _("Licence"), 4),
+    )  # fmt: skip
+
+
+def framework_rows(catalog: Catalog) -> Rows:
+    """One row for each framework."""
+    return [
+        {
+            "id": framework.id,
+            "name": framework.name,
+            "kind": framework.kind,
+            "version": framework.version,
+            "backends": tuple(framework.backends),
+            "methods": framework.methods,
+            "licence": framework.licence,
+        }
+        for framework in catalog.frameworks.values()
+    ]
+
+
+def system_columns() -> Sequence[Column]:
+    """Columns of the systems."""
+    return (
+        Column("id", _("Id")), Column("name", _("Name"), 3),
+        Column("accelerators", _("Accelerators"), 2), Column("accelerators_per_node", _("Per node")),
+        Column("fast_domain", _("Linked")),
+        Column("network_one_way_gb_s", _("Network GB/s per accelerator"), 1),
+    )  # fmt: skip
+
+
+def system_rows(catalog: Catalog) -> Rows:
+    """One row for each system."""
+    return [
+        {
+            "id": system.id,
+            "name": system.name,
+            "accelerators": system.accelerators,
+            "accelerators_per_node": system.accelerators_per_node,
+            "fast_domain": system.fast_domain,
+            "network_one_way_gb_s": system.network_one_way_gb_s,
+        }
+        for system in catalog.systems.values()
+    ]
+
+
+def format_columns() -> Sequence[Column]:
+    """Columns of the weight formats."""
+    return (
+        Column("id", _("Id")), Column("name", _("Name"), 1),
+        Column("bits_per_weight", _("Bits per weight")), Column("compute", _("Multiplied in")),
+    )  # fmt: skip
+
+
+def format_rows(catalog: Catalog) -> Rows:
+    """One row for each weight format."""
+    return [
+        {
+            "id": entry.id,
+            "name": entry.name,
+            "bits_per_weight": entry.bits_per_weight,
+            "compute": entry.compute,
+        }
+        for entry in catalog.formats.values()
+    ]
+
+
+def price_columns() -> Sequence[Column]:
+    """Columns of the prices."""
+    return (
+        Column("hardware", _("Hardware")), Column("n_accel", _("Count")),
+        Column("term", _("Term")), Column("price", _("USD")), Column("unit", _("Per")),
+        Column("provider", _("Provider"), 2), Column("instance", _("Instance"), 4),
+        Column("region", _("Region"), 3), Column("as_of", _("Date"), 1),
+        Column("source", _("Source"), 5),
+    )  # fmt: skip
+
+
+def price_rows(catalog: Catalog) -> Rows:
+    """One row for each price."""
+    return [
+        {
+            "hardware": price.hardware,
+            "n_accel": price.n_accel,
+            "kind": price.kind,
+            "term": price.term,
+            "price": price.price,
+            "unit": _("hour") if price.kind == "rent" else _("purchase"),
+            "provider": price.provider or None,
+            "instance": price.instance or None,
+            "region": price.region or None,
+            "as_of": price.as_of or None,
+            "is_offer": price.is_offer,
+            "source": price.source,
+        }
+        for price in catalog.prices
+    ]
+
+
+def rule_columns() -> Sequence[Column]:
+    """Columns of the rules."""
+    return (
+        Column("code", _("Code")), Column("text", _("Rule")),
+        Column("override", _("Override"), 1), Column("source", _("Source"), 2),
+    )  # fmt: skip
+
+
+def rule_rows() -> Rows:
+    """One row for each code: rules are code, the catalog is not asked."""
+    from gpuselect.rules import EXPLANATIONS
+
+    return [
+        {"code": code, "text": rule.text, "override": rule.override, "source": rule.source}
+        for code, rule in EXPLANATIONS.items()
+    ]
+
+
+def rows_of(kind: str, catalog: Callable[[], Catalog]) -> Rows:
+    """The rows of a kind; the catalog is read only where they come from it."""
+    return rule_rows() if kind == "rules" else ROWS[kind](catalog())
+
+
+COLUMNS: Mapping[str, Callable[[], Sequence[Column]]] = {
+    "accelerators": accelerator_columns,
+    "models": model_columns,
+    "frameworks": framework_columns,
+    "systems": system_columns,
+    "formats": format_columns,
+    "prices": price_columns,
+    "rules": rule_columns,
+}
+ROWS: Mapping[str, Callable[[Catalog], Rows]] = {
+    "accelerators": accelerator_rows,
+    "models": model_rows,
+    "frameworks": framework_rows,
+    "systems": system_rows,
+    "formats": format_rows,
+    "prices": price_rows,
+}

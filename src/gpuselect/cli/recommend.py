@@ -1,0 +1,73 @@
+"""`gpuselect recommend`: what should I use?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags, workload_flags
+from gpuselect.cli.load import inputs_of
+from gpuselect.cli.output import (
+    decision_file_text,
+    note,
+    output_path,
+    terminal_style,
+    write_file,
+    write_out,
+)
+from gpuselect.i18n import _
+
+if TYPE_CHECKING:
+    from gpuselect.decision import Decision
+
+FORMATS = ("table", "json", "markdown")
+DETAILS = """\
+Every accelerator of the catalog is judged. What is not given is assumed, and the answer lists it.
+
+\b
+Examples:
+  gpuselect recommend --task pretrain --params 10B --tokens 200B --deadline 30d
+  gpuselect recommend --task inference --model llama-3.1-70b --concurrency 32 --budget '$10/h'
+  gpuselect recommend --workload job.yaml -o decision.md
+
+Exit codes: 0 a recommendation, 1 nothing meets the requirements, 2 usage, 3 damaged catalog.
+"""
+
+
+def flags() -> list[Flag]:
+    """Flags of the command."""
+    output = Flag(
+        "output", _("Also write the decision report to FILE (.md, .html or .json)."),
+        spellings=("--output", "-o"), metavar="FILE",
+    )  # fmt: skip
+    zero = Flag("exit_zero", _("Exit 0 even when nothing meets the requirements."), "switch")
+    return [*workload_flags(), output, zero, *common_flags(FORMATS)]
+
+
+def run(arguments: Arguments) -> int:
+    """Decide, print, and write the report when asked to."""
+    form = chosen_format(arguments, FORMATS)
+    path = output_path(arguments["output"]) if arguments.get("output") else None
+    decision = decide(arguments)
+    if path is not None:
+        write_file(path, decision_file_text(decision, path.suffix.lower()))
+        note(_("wrote {path}").format(path=path), arguments)
+    if form == "table":
+        from gpuselect.report.terminal import decision_text
+
+        write_out(decision_text(decision, terminal_style(arguments)))
+    else:
+        write_out(decision_file_text(decision, ".json" if form == "json" else ".md"))
+    return 0 if arguments.get("exit_zero") else answer_code(decision)
+
+
+def decide(arguments: Arguments) -> Decision:
+    """The decision for the workload of the flags."""
+    from gpuselect.advisor import recommend
+
+    inputs = inputs_of(arguments)
+    return recommend(inputs.workload, inputs.catalog, inputs.calibration, inputs.defaults)
+
+
+def answer_code(decision: Decision) -> int:
+    """0 when something can be recommended, priced or not; 1 when nothing fits."""
+    return 0 if decision.recommendations or decision.unpriced else 1

@@ -1,0 +1,163 @@
+"""`gpuselect show`: one entry of the catalog with the source of each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags
+from gpuselect.cli.load import catalog_of
+from gpuselect.cli.output import note, terminal_style, write_out
+from gpuselect.errors import InputError
+from gpuselect.i18n import _
+
+if TYPE_CHECKING:
+    from gpuselect.catalog import Catalog, Entry
+
+FORMATS = ("table", "json", "markdown", "csv")
+KINDS = ("accelerator", "model", "framework", "system", "format")
+DETAILS = """\
+Looks among accelerators, models, frameworks, systems and weight formats; --kind names one of them.
+
+\b
+Examples:
+  gpuselect show h100
+  gpuselect show llama-3.1-8b --json
+"""
+
+
+def flags() -> list[Flag]:
+    """Flags of the command."""
+    return [
+        Flag("name", _("Id or name of the entry."), "argument", metavar="NAME", required=True),
+        Flag("kind", _("accelerator, model, framework, system or format."), metavar="KIND"),
+        *common_flags(FORMATS),
+    ]
+
+
+def run(arguments: Arguments) -> int:
+    """Print the entry."""
+    form = chosen_format(arguments, FORMATS)
+    catalog = catalog_of(arguments)
+    kind, entry = found_entry(arguments["name"], arguments.get("kind"), catalog, arguments)
+    figures = figure_rows(entry, catalog)
+    facts = plain_facts(entry)
+    if form == "json":
+        from gpuselect.report.plain import to_text
+
+        head = {"schema_version": 1, "command": "show", "kind": kind}
+        write_out(to_text({**head, **facts, "figures": figures}))
+        return 0
+    write_out(_rendered(facts, figures, form, arguments))
+    return 0
+
+
+def found_entry(name: str, kind: str | None, catalog: Catalog, arguments: Arguments) -> tuple[str, Entry]:
+    """The entry of that name: an exact id anywhere first, then loose names, kind by kind."""
+    if kind is not None and kind.rstrip("s") not in KINDS:
+        text = _("unknown kind {kind!r}; allowed are {kinds}")
+        raise InputError(text.format(kind=kind, kinds=", ".join(KINDS)))
+    kinds = KINDS if kind is None else (kind.rstrip("s"),)
+    for each in kinds:
+        if entry := _entries(catalog)[each].get(name.strip().lower()):
+            return each, entry
+    failures: list[str] = []
+    for each in kinds:
+        try:
+            entry, sentence = _resolve(each, name, catalog)
+        except InputError as error:
+            failures.append(str(error))
+        else:
+            note(sentence or "", arguments)
+            return each, entry
+    raise InputError(failures[0])
+
+
+def _entries(catalog: Catalog) -> Mapping[str, Mapping[str, Entry]]:
+    return {
+        "accelerator": catalog.accelerators,
+        "model": catalog.models,
+        "framework": catalog.frameworks,
+        "system": catalog.systems,
+        "format": catalog.formats,
+    }
+
+
+def _resolve(kind: str, name: str, catalog: Catalog) -> tuple[Entry, str | None]:
+    from gpuselect import names
+
+    if kind == "accelerator":
+        return names.resolve_accelerator(name, catalog)
+    if kind == "model":
+        return names.resolve_model(name, catalog), None
+    if kind == "framework":
+        return names.resolve_framework(name, catalog), None
+    if kind == "format":
+        return names.resolve_format(name, catalog), None
+    raise InputError(_("no system is called {name!r}").format(name=name))
+
+
+def plain_facts(entry: Entry) -> dict[str, Any]:
+    """Id, name and what else has no source of its own."""
+    from gpuselect.report.given import is_given
+
+    sourced = {path.split(".")[0] for path, _figure in entry.figures()} | {"sources"}
+    return {
+        key: value
+        for key in type(entry).model_fields
+        if key not in sourced and is_given(value := getattr(entry, key))
+    }
+
+
+def figure_rows(entry: Entry, catalog: Catalog) -> list[dict[str, Any]]:
+    """Each figure with its value, range, status and where it was read."""
+    from gpuselect.provenance import Fact
+
+    rows = []
+    for path, figure in entry.figures():
+        key, place = entry.cite(figure)
+        source = catalog.sources.get(key)
+        rows.append(
+            {
+                "key": path,
+                "value": str(figure) if isinstance(figure, Fact) else float(figure),
+                "low": getattr(figure, "low", None),
+                "high": getattr(figure, "high", None),
+                "status": figure.status,
+                "note": figure.note,
+                "source": source.title if source is not None else key,
+                "place": place,
+                "address": source.address if source is not None else None,
+            }
+        )
+    return rows
+
+
+def _rendered(
+    facts: Mapping[str, Any], figures: list[dict[str, Any]], form: str, arguments: Arguments
+) -> str:
+    from gpuselect.report import grid
+
+    columns = (
+        grid.Column("key", _("Figure")), grid.Column("value", _("Value")),
+        grid.Column("status", _("Status"), 1), grid.Column("source", _("Source")),
+        grid.Column("place", _("Place"), 2), grid.Column("note", _("Note"), 3),
+    )  # fmt: skip
+    if form == "csv":
+        extra = tuple(grid.Column(key, key) for key in ("low", "high", "address"))
+        return grid.as_csv((*columns, *extra), figures)
+    heads = [f"{key.replace('_', ' ')}: {grid.cell(value)}" for key, value in facts.items()]
+    if form == "markdown":
+        from gpuselect.report.blocks import Bullets, Heading
+        from gpuselect.report.markdown import blocks_to_markdown
+
+        table = grid.as_grid(columns, figures)
+        return blocks_to_markdown([Heading(str(facts["name"]), 1), Bullets(tuple(heads)), table])
+    from gpuselect.report.console import Page
+
+    page = Page(terminal_style(arguments))
+    for line in heads:
+        page.line(line)
+    page.heading(_("Figures"))
+    page.grid(grid.as_grid(columns, figures), [column.drop for column in columns])
+    return page.text()

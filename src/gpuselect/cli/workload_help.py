@@ -1,0 +1,102 @@
+"""Help of the workload flags, by the name of the field; a test keeps both in step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuselect.i18n import _
+
+
+def help_texts() -> Mapping[str, str]:
+    """One line for each field of `Workload`."""
+    return {**_model_helps(), **_training_helps(), **_serving_helps(), **_hardware_helps()}
+
+
+def _model_helps() -> Mapping[str, str]:
+    return {
+        "task": _("pretrain, finetune or inference."),
+        "model": _("Model of the catalog (gpuselect list models)."),
+        "params": _("Size instead of a model: 10B, 30B-A3B, 8x7b."),
+        "active_params": _("Active parameters of a mixture of experts: 3B."),
+        "method": _("full, lora or qlora (finetune)."),
+        "precision": _("Number format of the arithmetic: bf16, fp16, fp8 ..."),
+        "weights": _("Storage format of the weights: int4-awq, fp8 ..."),
+        "kv": _("Format of the KV cache: fp8 ..."),
+    }
+
+
+def _training_helps() -> Mapping[str, str]:
+    return {
+        "tokens": _("Training tokens: 200B."),
+        "samples": _("Training samples: 50k."),
+        "epochs": _("Passes over the samples."),
+        "mean_len": _("Mean length of a sample in tokens: 512."),
+        "seq_len": _("Sequence length in tokens: 4096, 8k."),
+        "global_batch": _("Sequences in one optimizer step: 1024."),
+        "optimizer": _("adamw, adamw-8bit, adafactor, sgd ..."),
+        "lora_rank": _("Rank of the adapters: 16."),
+        "deadline": _("The run must end within: 30d, 2 weeks."),
+        "tp": _("Pin the tensor-parallel width."),
+        "pp": _("Pin the number of pipeline stages."),
+        "dp": _("Pin the data-parallel width."),
+        "ep": _("Pin the expert-parallel width."),
+        "cp": _("Pin the context-parallel width."),
+        "zero_stage": _("Pin the ZeRO stage: 0 to 3."),
+        "recompute": _("Pin the recompute of activations: none, selective or full."),
+        "micro_batch": _("Pin the sequences of one forward pass."),
+        "grad_accum": _("Pin the accumulation steps."),
+        "offload": _("none: nothing is moved to host memory."),
+        "replicas": _("Pin the number of serving replicas."),
+    }
+
+
+def _serving_helps() -> Mapping[str, str]:
+    return {
+        "input_tokens": _("Prompt length in tokens: 1024."),
+        "output_tokens": _("Answer length in tokens: 256."),
+        "concurrency": _("Requests at the same time: 32."),
+        "users": _("Active users: 200."),
+        "request_rate": _("Requests: 5/s."),
+        "demand": _("Tokens to produce: 10M tokens/day."),
+        "peak_factor": _("Peak load as a multiple of the mean: 3."),
+        "ttft": _("Bound on the time to the first token: 500ms, p95<1s."),
+        "tpot": _("Bound on the time per output token: 50ms, 30 tok/s."),
+        "latency": _("Bound on the whole request: 200ms."),
+        "percentile": _("Percentile that the bounds count for: p95."),
+        "batch": _("Images in one batch."),
+        "image_size": _("Edge of the picture in pixels: 224."),
+        "streams": _("Video streams: 16."),
+        "fps": _("Frames per second of a stream: 25."),
+        "resolution": _("Size of the frames: 1080p."),
+        "codec": _("h264, h265, av1 ..."),
+        "fp64": _("The arithmetic needs double precision."),
+        "flops": _("Floating-point operations of the run: 1e18."),
+        "bytes": _("Memory traffic of the run in bytes: 1e15."),
+    }
+
+
+def _hardware_helps() -> Mapping[str, str]:
+    return {
+        "budget": _("At most: $5000, $2/h, $10k/month."),
+        "acquire": _("rent, buy or any."),
+        "region": _("Region of the prices and of the electricity: eu."),
+        "currency": _("Currency of the amounts: USD."),
+        "utilization": _("Share of the time in use: 60%."),
+        "years": _("Years of use when bought: 3."),
+        "have": _("Only these cards, which you own: 3x3090."),
+        "reserve": _("Memory on each card that others use: 2GiB."),
+        "gpus": _("Only these accelerators: h100,a100."),
+        "exclude": _("Not these accelerators."),
+        "vendors": _("Only these vendors: nvidia,amd."),
+        "max_count": _("At most so many accelerators: 8."),
+        "single_card": _("Exactly one accelerator."),
+        "max_power_w": _("Power of one accelerator at most: 150, 75W."),
+        "ecc": _("Error-correcting memory is required."),
+        "mig": _("Instances that one card must split into: 4."),
+        "form_factor": _("pcie, sxm ..."),
+        "edge": _("Only edge modules."),
+        "frameworks": _("Only these frameworks: pytorch."),
+        "engine": _("Serving engine: vllm."),
+        "prefer": _("balanced, cost, speed, energy or simplicity."),
+        "criterion_weights": _("Weights of the criteria: cost=0.5,speed=0.3."),
+    }

@@ -1,0 +1,179 @@
+"""From catalog and job to the sites that the search evaluates, and to the rejections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Accelerator, Catalog, Framework, System, WeightFormat
+from gpuselect.decision import Note
+from gpuselect.estimate.devices import device, peak_tflops
+from gpuselect.estimate.serving import Engine
+from gpuselect.frameworks import eligible
+from gpuselect.i18n import _
+from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.names import resolve_accelerator, resolve_framework
+from gpuselect.rules import Demands, reject
+from gpuselect.search import Site, site_counts
+from gpuselect.workload import Workload
+
+NATIVE_ENGINES = ("llama.cpp", "ollama", "exllamav2", "exllamav3", "mlx", "mlx-lm", "tensorrt-llm")
+PYTHON_FREE = frozenset(NATIVE_ENGINES)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The sites to search, the frameworks of each, and why the other accelerators are out."""
+
+    sites: tuple[Site, ...]
+    frameworks: Mapping[str, list[Framework]]
+    rejections: Mapping[str, Note]
+
+
+def system_of(catalog: Catalog) -> dict[str, System]:
+    """The system that each accelerator comes in."""
+    return {name: s for s in catalog.systems.values() for name in s.accelerators}
+
+
+def demands_of(workload: Workload, catalog: Catalog, job: TrainingJob | ServingJob) -> Demands:
+    """The workload's hard wishes as plain values."""
+    wanted = frozenset(resolve_accelerator(n, catalog)[0].id for n in workload.gpus or ())
+    excluded = frozenset(resolve_accelerator(n, catalog)[0].id for n in workload.exclude or ())
+    precision = _precision(workload, job)
+    method = job.method if isinstance(job, TrainingJob) else "inference"
+    return Demands(
+        task=workload.task,
+        method=method,
+        precision=precision,
+        weights=job.weights.id if isinstance(job, ServingJob) else "",
+        precision_ok={
+            a.id: peak_tflops(a, card_precision(a, precision, workload)) is not None
+            for a in catalog.accelerators.values()
+            if a.dense_tflops
+        },
+        named=wanted,
+        gpus=wanted,
+        exclude=excluded,
+        vendors=frozenset(v.lower() for v in workload.vendors or ()),
+        ecc=bool(workload.ecc),
+        mig=int(workload.mig or 0),
+        form_factor=workload.form_factor or "",
+        edge=bool(workload.edge),
+        max_power_w=workload.max_power_w,
+    )
+
+
+def _precision(workload: Workload, job: TrainingJob | ServingJob) -> str:
+    if isinstance(job, TrainingJob):
+        return job.precision
+    return job.weights.compute if job.weights.id not in ("bf16", "fp16", "fp32") else job.weights.id
+
+
+def card_precision(accelerator: Accelerator, precision: str, workload: Workload) -> str:
+    """The compute precision on this card: 16-bit defaults fall back to fp16 where bf16 is missing."""
+    chosen = workload.weights if workload.task == "inference" else workload.precision
+    if precision == "bf16" and chosen is None and peak_tflops(accelerator, "bf16") is None:
+        return "fp16"
+    return precision
+
+
+def build_field(
+    workload: Workload,
+    job: TrainingJob | ServingJob,
+    catalog: Catalog,
+    calibration: Calibration,
+    *,
+    fixed: Mapping[str, int] | None = None,
+) -> Field:
+    """Apply the hard rules to every accelerator; what passes becomes a site with its counts.
+
+    `fixed` (id -> count) restricts the field to these cards and counts and sets aside the rules on
+    selection and availability, as for `estimate --on`.
+    """
+    demands = demands_of(workload, catalog, job)
+    if fixed is not None:
+        names = frozenset(fixed)
+        demands = _renamed(demands, names)
+    systems = system_of(catalog)
+    wanted = frozenset(resolve_framework(n, catalog).id for n in _wanted_frameworks(workload))
+    sites, frameworks, rejections = [], {}, {}
+    for accelerator in catalog.accelerators.values():
+        if fixed is not None and accelerator.id not in fixed:
+            continue
+        able = eligible(
+            frameworks=catalog.frameworks.values(), accelerator=accelerator, method=demands.method,
+            weights=demands.weights, wanted=wanted,
+        )  # fmt: skip
+        note = reject(accelerator, demands, able)
+        if note is None:
+            site = _site(
+                accelerator, systems.get(accelerator.id), workload, job, demands, able, calibration,
+                fixed.get(accelerator.id) if fixed else None,
+            )  # fmt: skip
+            if site is not None:
+                sites.append(site)
+                frameworks[accelerator.id] = able
+                continue
+            note = Note("figures-missing", _("memory, bandwidth or rate unknown"))
+        rejections[accelerator.id] = note
+    return Field(tuple(sites), frameworks, rejections)
+
+
+def _wanted_frameworks(workload: Workload) -> tuple[str, ...]:
+    engine = (workload.engine,) if workload.engine else ()
+    return tuple(workload.frameworks or ()) + engine
+
+
+def _renamed(demands: Demands, names: frozenset[str]) -> Demands:
+    from dataclasses import replace
+
+    return replace(demands, gpus=names, named=names, exclude=frozenset(), vendors=frozenset())
+
+
+def _site(
+    accelerator: Accelerator,
+    system: System | None,
+    workload: Workload,
+    job: TrainingJob | ServingJob,
+    demands: Demands,
+    able: list[Framework],
+    calibration: Calibration,
+    fixed: int | None,
+) -> Site | None:
+    precision = card_precision(accelerator, demands.precision, workload)
+    serving = isinstance(job, ServingJob)
+    dev = device(accelerator, system, precision=precision, serving=serving, calibration=calibration)
+    if dev is None:
+        return None
+    counts = site_counts(system, max_count=job.max_count, fixed=fixed)
+    if isinstance(job, TrainingJob):
+        return Site(accelerator, system, dev, counts)
+    return Site(
+        accelerator, system, dev, counts,
+        engine=engine_of(best_engine(able, calibration), job.weights, calibration),
+        weight_bytes=job.weight_bytes,
+    )  # fmt: skip
+
+
+def best_engine(able: list[Framework], calibration: Calibration) -> str:
+    """Id of the eligible engine with the best calibrated rate; uncalibrated ones come last."""
+    return max((f.id for f in able), key=lambda name: float(calibration.engines.get(name, 0.5)))
+
+
+def engine_of(name: str, weights: WeightFormat, calibration: Calibration) -> Engine:
+    """Calibrated factors of an engine with a weight format."""
+    serving = calibration.serving
+    relative = {"fp8": serving.fp8_relative, "fp4": serving.fp4_relative}.get(weights.compute, 1.0)
+    kernel = weights.kernel_class
+    return Engine(
+        compute=float(calibration.engines.get(name, 1.0)) * float(relative),
+        memory=float(calibration.dequantise[kernel]),
+        prefill=float(calibration.prefill_dequantise[kernel]),
+        python=name not in PYTHON_FREE,
+    )
+
+
+def covered(accelerator: Accelerator, calibration: Calibration) -> bool:
+    """True when measurements of this very card are behind the constants."""
+    return accelerator.id in calibration.best_gemm

@@ -1,0 +1,104 @@
+"""From a catalog model to the `Shape` that the estimates use."""
+
+from __future__ import annotations
+
+from gpuselect.catalog import Model
+from gpuselect.errors import InputError
+from gpuselect.estimate.shape import Shape
+from gpuselect.i18n import _
+
+DECODER_FAMILIES = ("dense-decoder", "moe-decoder", "hybrid-ssm")
+NEEDED = ("n_layers", "hidden", "n_heads", "vocab")
+
+
+def shape_of(model: Model) -> Shape:
+    """Dimensions of a catalog decoder as a `Shape`.
+
+    Experts: 3 h f_moe parameters each (gated MLP) in the layers after `first_dense_layers`. Raises
+    InputError for a model that is no decoder or lacks a dimension.
+    """
+    if model.family not in DECODER_FAMILIES:
+        raise InputError(
+            _("{model} is a {family}; this version estimates decoder models only").format(
+                model=model.id, family=model.family
+            )
+        )
+    missing = [key for key in NEEDED if getattr(model, key) is None]
+    if missing:
+        raise InputError(
+            _("{model} has no {keys} in the catalog; give --params instead").format(
+                model=model.id, keys=", ".join(missing)
+            )
+        )
+    layers, hidden = _whole(model.n_layers), _whole(model.hidden)
+    heads = _whole(model.n_heads)
+    kv_heads = _whole(model.n_kv_heads) or heads
+    head_dim = _whole(model.head_dim) or _whole(model.v_head_dim) or hidden // heads
+    attention_layers = _whole(model.attention_layers) or layers
+    params = model.params_b * 1e9
+    expert_params, active = _experts(model, params=params, layers=layers, hidden=hidden)
+    windowed = _windowed_layers(model, attention_layers)
+    mla = model.kv_lora_rank is not None
+    vocab = _whole(model.vocab)
+    return Shape(
+        params=params,
+        active_params=active,
+        embedding_params=float(vocab * hidden),
+        tied=bool(model.tied_embeddings),
+        n_layers=layers,
+        hidden=hidden,
+        ffn=_active_ffn(model, hidden=hidden),
+        n_heads=heads,
+        n_kv_heads=kv_heads,
+        head_dim=head_dim,
+        vocab=vocab,
+        kv_width=float((model.kv_lora_rank or 0) + (model.qk_rope_head_dim or 0))
+        if mla
+        else 2.0 * kv_heads * head_dim,
+        attention_layers=attention_layers,
+        window=_whole(model.sliding_window) if windowed else 0,
+        windowed_layers=windowed,
+        n_experts=_whole(model.n_experts),
+        top_k=_whole(model.top_k),
+        expert_params=expert_params,
+        mla=mla,
+        max_context=_whole(model.max_context),
+    )
+
+
+def _whole(value: float | None) -> int:
+    return 0 if value is None else int(value)
+
+
+def _active_ffn(model: Model, *, hidden: int) -> float:
+    """FFN width one token meets: the dense width, or top_k plus shared expert widths."""
+    if model.n_experts and model.moe_ffn_hidden:
+        return float(model.moe_ffn_hidden * ((model.top_k or 0) + (model.n_shared_experts or 0)))
+    if model.n_experts and model.ffn_hidden:
+        return float(model.ffn_hidden * (model.top_k or 1))
+    return float(model.ffn_hidden or 4 * hidden)
+
+
+def _experts(model: Model, *, params: float, layers: int, hidden: int) -> tuple[float, float]:
+    """Parameters of all routed experts, and active parameters of the model."""
+    if not model.n_experts:
+        return 0.0, params
+    width = model.moe_ffn_hidden or model.ffn_hidden or 0.0
+    moe_layers = layers - (model.first_dense_layers or 0.0)
+    experts = min(3.0 * hidden * width * model.n_experts * moe_layers, 0.98 * params)
+    if model.active_params_b is not None:
+        return experts, model.active_params_b * 1e9
+    return experts, params - experts * (1.0 - (model.top_k or 1.0) / model.n_experts)
+
+
+def _windowed_layers(model: Model, attention_layers: int) -> int:
+    """Layers with a sliding window, from the pattern in words; all when no pattern is given."""
+    if not model.sliding_window:
+        return 0
+    pattern = (model.sliding_pattern or "").lower()
+    if "second" in pattern or "alternat" in pattern or "1:1" in pattern:
+        return attention_layers // 2
+    for ratio, share in (("5:1", 5 / 6), ("3:1", 3 / 4), ("sixth", 5 / 6), ("fourth", 3 / 4)):
+        if ratio in pattern:
+            return int(attention_layers * share)
+    return attention_layers if "all" in pattern or not pattern else attention_layers // 2

@@ -1,0 +1,52 @@
+"""Time of one operation: compute against memory traffic, at achieved rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An accelerator inside its system, as the estimates see it.
+
+    Fields are numbers, or arrays with one element per candidate. `gemm_efficiency` is the best
+    measured share of the dense peak times the sustained share; `link` is one way inside the fast
+    domain, `network` one way per accelerator across nodes [byte/s].
+    """
+
+    peak: Any  # flop/s, precision of the multiplication
+    peak_16bit: Any  # flop/s
+    bandwidth: Any  # byte/s
+    usable_bytes: Any
+    link: Any
+    link_latency: Any  # s per collective step
+    domain: Any  # accelerators joined by `link`
+    per_node: Any
+    network: Any
+    gemm_efficiency: Any
+    bandwidth_efficiency: Any
+
+
+def soft_max_time(*, compute: Any, memory: Any, overlap_loss: float = 0.3) -> Any:
+    """Time of overlapping compute and traffic: the longer plus a part of the shorter [s].
+
+    >>> float(soft_max_time(compute=1.0, memory=0.0))
+    1.0
+    """
+    return np.maximum(compute, memory) + overlap_loss * np.minimum(compute, memory)
+
+
+def gemm_time(*, flops: Any, peak: Any, efficiency: Any, shape_loss: Any = 0.0) -> Any:
+    """Time of a matrix product [s]: flops / (peak * efficiency) * (1 + shape_loss)."""
+    return flops / (peak * efficiency) * (1.0 + shape_loss)
+
+
+def gemm_shape_loss(*, kappa: Any, balance: Any, rows: Any, inner: Any, columns: Any) -> Any:
+    """Extra share of a GEMM's time for small sides: kappa/3 * I * (1/rows + 1/inner + 1/columns).
+
+    `balance` I is the machine balance, achieved flop/s over achieved byte/s.
+    """
+    return kappa / 3.0 * balance * (1.0 / rows + 1.0 / inner + 1.0 / columns)

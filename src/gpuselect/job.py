@@ -1,0 +1,292 @@
+"""A workload resolved to numbers: the model's shape, bytes per parameter, batch, lengths.
+
+What the user left open is chosen here by a documented default and listed as an assumption.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Catalog, WeightFormat
+from gpuselect.decision import Note
+from gpuselect.errors import InputError
+from gpuselect.estimate.memory import Recipe
+from gpuselect.estimate.model_shape import shape_of
+from gpuselect.estimate.shape import Shape, typical_decoder
+from gpuselect.i18n import _
+from gpuselect.names import resolve_format, resolve_model
+from gpuselect.workload import Workload
+
+TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
+DEFAULT_SEQ_LEN = 4096
+DEFAULT_DEADLINE_S = 30 * 86_400.0
+# weights, gradients, optimizer: mixed precision of arXiv 1910.02054, section 3.1, fp32 gradients
+TRAINABLE_BYTES = {
+    "bf16": (2.0, 4.0, 12.0), "fp16": (2.0, 4.0, 12.0), "fp8": (2.0, 4.0, 12.0),
+    "mxfp8": (2.0, 4.0, 12.0), "nvfp4": (2.0, 4.0, 12.0), "tf32": (4.0, 4.0, 8.0),
+    "fp32": (4.0, 4.0, 8.0),
+}  # fmt: skip
+SGD_BYTES = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """Everything a training estimate needs."""
+
+    shape: Shape
+    recipe: Recipe
+    method: str
+    precision: str
+    seq_len: int
+    global_batch: int  # sequences per optimizer step
+    tokens: float
+    fused: bool
+    deadline_s: float
+    deadline_given: bool
+    max_count: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServingJob:
+    """Everything a serving estimate needs."""
+
+    shape: Shape
+    weights: WeightFormat
+    weight_bytes: float
+    kv: str
+    kv_bytes: float
+    input_tokens: int
+    output_tokens: int
+    concurrency: int
+    request_rate: float | None
+    ttft_s: float | None
+    tpot_s: float | None
+    latency_s: float | None
+    max_count: int
+    label: str
+
+
+def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[Note]]:
+    """Shape and label of the model, from its name or from a bare parameter count."""
+    if workload.model is not None:
+        model = resolve_model(workload.model, catalog)
+        return shape_of(model), model.id, []
+    if workload.params is None:
+        raise InputError(_("give the model: --model llama-3.1-8b, or a size: --params 10B"))
+    params = workload.params
+    shape = typical_decoder(params=params.total, active_params=params.active)
+    kind = (
+        _("mixture of experts read as total size, with fewer active parameters")
+        if (params.active)
+        else _("dense decoder")
+    )
+    text = _(
+        "{kind} of usual proportions (Llama 3): {layers} layers, width {hidden}, {heads} heads, "
+        "8 KV heads, vocabulary {vocab}"
+    ).format(
+        kind=kind, layers=shape.n_layers, hidden=shape.hidden, heads=shape.n_heads,
+        vocab=shape.vocab,
+    )  # fmt: skip
+    return shape, f"{params.total / 1e9:.4g}B", [Note("typical-shape", text)]
+
+
+def training_job(
+    workload: Workload, catalog: Catalog, calibration: Calibration
+) -> tuple[TrainingJob, list[Note]]:
+    """Resolve a pretrain or finetune workload; the notes are its assumptions."""
+    shape, label, notes = model_shape(workload, catalog)
+    pretrain = workload.task == "pretrain"
+    method = "pretrain" if pretrain else (workload.method or "full")
+    if not pretrain and workload.method is None:
+        notes.append(
+            Note("default-method", _("full fine-tuning (--method lora or qlora is cheaper)"))
+        )
+    precision = workload.precision or "bf16"
+    if workload.precision is None:
+        notes.append(Note("default-precision", _("bf16 mixed precision with fp32 master weights")))
+    if workload.optimizer is None:
+        notes.append(Note("default-optimizer", _("AdamW optimizer")))
+    seq_len = workload.seq_len or _default_seq_len(workload, pretrain, notes)
+    tokens = _tokens(workload, shape, seq_len, pretrain, notes)
+    global_batch = workload.global_batch or _default_batch(shape, seq_len, pretrain, notes)
+    job = TrainingJob(
+        shape=shape,
+        recipe=training_recipe(
+            shape=shape, method=method, precision=precision, fused=pretrain,
+            optimizer=workload.optimizer or "adamw", lora_rank=workload.lora_rank or 16,
+            calibration=calibration,
+        ),
+        method=method,
+        precision=precision,
+        seq_len=seq_len,
+        global_batch=global_batch,
+        tokens=tokens,
+        fused=pretrain,
+        deadline_s=workload.deadline or DEFAULT_DEADLINE_S,
+        deadline_given=workload.deadline is not None,
+        max_count=workload.max_count or (1 if workload.single_card else 1024 if pretrain else 64),
+        label=label,
+    )  # fmt: skip
+    if workload.max_count is None and not workload.single_card:
+        notes.append(
+            Note("default-max-count", _("at most {n} accelerators").format(n=job.max_count))
+        )
+    if not job.deadline_given:
+        notes.append(
+            Note("default-deadline", _("clusters that finish within 30 days are preferred"))
+        )
+    return job, notes
+
+
+def _default_seq_len(workload: Workload, pretrain: bool, notes: list[Note]) -> int:
+    length = int(workload.mean_len or (DEFAULT_SEQ_LEN if pretrain else 2048))
+    notes.append(Note("default-seq-len", _("sequences of {n} tokens").format(n=length)))
+    return length
+
+
+def _tokens(
+    workload: Workload, shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
+) -> float:
+    if workload.tokens is not None:
+        return float(workload.tokens)
+    if workload.samples is not None:
+        epochs = workload.epochs or 1
+        length = workload.mean_len or seq_len
+        notes.append(
+            Note(
+                "tokens-from-samples",
+                _("{s:.4g} samples x {e:g} epochs x {n:.0f} tokens").format(
+                    s=workload.samples, e=epochs, n=length
+                ),
+            )
+        )
+        return float(workload.samples * epochs * length)
+    if pretrain:
+        tokens = TOKENS_PER_PARAMETER * shape.active_params
+        notes.append(
+            Note(
+                "default-tokens",
+                _("20 tokens per parameter (Chinchilla): {t:.4g}B tokens").format(t=tokens / 1e9),
+            )
+        )
+        return tokens
+    notes.append(Note("default-tokens", _("a fine-tuning run of 100M tokens")))
+    return 1e8
+
+
+def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]) -> int:
+    if not pretrain:
+        notes.append(Note("default-batch", _("64 sequences per optimizer step")))
+        return 64
+    size = shape.active_params
+    tokens = 0.5e6 if size < 1e9 else 1e6 if size < 3e9 else 2e6 if size < 7e9 else 4e6
+    batch = 2 ** round((tokens * 1.0486 / seq_len).__ceil__().bit_length() - 1)
+    notes.append(
+        Note(
+            "default-batch",
+            _("{n} sequences ({m:.2g}M tokens) per optimizer step").format(
+                n=batch, m=batch * seq_len / 1e6
+            ),
+        )
+    )
+    return int(batch)
+
+
+def lora_params(*, shape: Shape, rank: int) -> float:
+    """Parameters of adapters on all linear layers: L r [2h + 2(h + d_kv) + 3(h + f)]."""
+    kv = shape.n_kv_heads * shape.head_dim
+    per_layer = 2 * shape.hidden + 2 * (shape.hidden + kv) + 3 * (shape.hidden + shape.ffn)
+    return float(shape.n_layers * rank * per_layer)
+
+
+def training_recipe(
+    *,
+    shape: Shape,
+    method: str,
+    precision: str,
+    fused: bool,
+    optimizer: str,
+    lora_rank: int,
+    calibration: Calibration,
+) -> Recipe:
+    """Bytes per parameter and activation of a method, precision and optimizer.
+
+    Mixed precision holds 2 + 4 + 12 bytes per trained parameter (weights, fp32 gradients, AdamW
+    moments and master copy). LoRA keeps the base in 16 bit, QLoRA in 4.5 bits, adapters in fp32.
+    """
+    weights, gradients, states = TRAINABLE_BYTES[precision]
+    if optimizer in ("sgd", "sgd-momentum"):
+        states = states - 8.0 + SGD_BYTES
+    elif optimizer in ("adamw8bit", "adamw-8bit", "adam8bit"):
+        states = states - 8.0 + 2.0
+    elif optimizer not in ("adamw", "adam"):
+        raise InputError(
+            _("unknown optimizer {name!r}; allowed: adamw, adamw-8bit, sgd").format(name=optimizer)
+        )
+    trainable, extra = shape.params, 0.0
+    if method in ("lora", "qlora"):
+        trainable = lora_params(shape=shape, rank=lora_rank)
+        embeddings = shape.embedding_params * (1 if shape.tied else 2)
+        quantised = 0.56 * (shape.params - embeddings) + 2.0 * embeddings
+        weights = quantised / shape.params if method == "qlora" else 2.0
+        gradients, states, extra = 4.0, 8.0, 4.0
+    memory = calibration.memory
+    scale = 2.0 if precision in ("fp32", "tf32") else 1.0
+    return Recipe(
+        weight_bytes=weights,
+        gradient_bytes=gradients,
+        optimizer_bytes=states,
+        act_hidden=scale * float(memory.act_hidden_fused if fused else memory.act_hidden_eager),
+        act_ffn=scale * float(memory.act_ffn_fused if fused else memory.act_ffn_eager),
+        checkpoint_bytes=2.0 * scale,
+        logits_bytes=float(memory.logits_bytes),
+        trainable_params=trainable,
+        trainable_weight_bytes=extra,
+        selective_share=float(memory.selective_share),
+    )
+
+
+def weights_in_format(*, shape: Shape, weights: WeightFormat) -> float:
+    """Bytes of all weights in a format; embeddings and head stay 16 bit where it says so."""
+    bits = float(weights.bits_per_weight)
+    if weights.keeps_embeddings_16bit and bits < 16:
+        embeddings = shape.embedding_params * (1 if shape.tied else 2)
+        return ((shape.params - embeddings) * bits + embeddings * 16.0) / 8.0
+    return shape.params * bits / 8.0
+
+
+def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[Note]]:
+    """Resolve an inference workload; the notes are its assumptions."""
+    shape, label, notes = model_shape(workload, catalog)
+    if workload.weights is None:
+        notes.append(Note("default-weights", _("bf16 weights (fp16 where the card lacks bf16)")))
+    weights = resolve_format(workload.weights or "bf16", catalog)
+    kv = workload.kv or "fp16"
+    if workload.kv is None:
+        notes.append(Note("default-kv", _("16-bit KV cache")))
+    input_tokens = int(workload.input_tokens or 1024)
+    output_tokens = int(workload.output_tokens or 256)
+    if workload.input_tokens is None or workload.output_tokens is None:
+        notes.append(
+            Note(
+                "default-lengths",
+                _("{i} input and {o} output tokens").format(i=input_tokens, o=output_tokens),
+            )
+        )
+    rate = workload.request_rate
+    if rate is None and workload.demand is not None:
+        rate = workload.demand / (input_tokens + output_tokens) * (workload.peak_factor or 1.0)
+    concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
+    if workload.concurrency is None and not workload.users:
+        notes.append(Note("default-concurrency", _("8 concurrent sequences")))
+    job = ServingJob(
+        shape=shape, weights=weights, weight_bytes=weights_in_format(shape=shape, weights=weights),
+        kv=kv, kv_bytes={"fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp32": 4.0}.get(kv, 2.0),
+        input_tokens=input_tokens, output_tokens=output_tokens, concurrency=concurrency,
+        request_rate=rate, ttft_s=workload.ttft, tpot_s=workload.tpot, latency_s=workload.latency,
+        max_count=1 if workload.single_card else workload.max_count or 16, label=label,
+    )  # fmt: skip
+    return job, notes

@@ -1,0 +1,314 @@
+"""From a candidate of the search to a complete option: performance, cost, energy, warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import cast
+
+from gpuselect.calibration import Calibration, Quantiles
+from gpuselect.catalog import Catalog, Framework, Price, System
+from gpuselect.decision import Cost, Energy, Estimate, MemoryFit, Note, Offer, Option
+from gpuselect.deployment import covered
+from gpuselect.estimate.shape import training_flops
+from gpuselect.estimate.serving import Serving
+from gpuselect.estimate.training import StepTime, mfu
+from gpuselect.frameworks import choose
+from gpuselect.i18n import _
+from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.plan import RECOMPUTE
+from gpuselect.search import Candidate, Site
+from gpuselect.tco import (
+    HOURS_PER_MONTH,
+    CostDefaults,
+    energy_kwh,
+    ownership_per_hour,
+    power_w,
+    price_age_months,
+    purchase_price,
+    rent_price,
+)
+from gpuselect.units import GIB
+from gpuselect.workload import Workload
+
+TIGHT_BELOW, TIGHT_ABOVE = 0.85, 1.15  # of the usable memory, DESIGN contract of `estimate`
+STALE_MONTHS = 6.0
+
+
+def fit_state(need: float, usable: float) -> str:
+    """`fits` below 85 % of the usable memory, `tight` up to 100 %, else `no`.
+
+    >>> fit_state(50.0, 100.0), fit_state(90.0, 100.0), fit_state(101.0, 100.0)
+    ('fits', 'tight', 'no')
+    """
+    share = need / usable
+    return "fits" if share <= TIGHT_BELOW else "tight" if share <= 1.0 else "no"
+
+
+def memory_fit(candidate: Candidate) -> MemoryFit:
+    """Memory of a candidate in GiB, term by term."""
+    memory = candidate.memory
+    parts = {
+        "weights": memory.weights, "gradients": memory.gradients, "optimizer": memory.optimizer,
+        "activations": memory.activations, "kv_cache": memory.kv_cache,
+        "temporaries": memory.temporaries, "overhead": memory.overhead,
+    }  # fmt: skip
+    return MemoryFit(
+        per_accelerator_gib=float(memory.total) / GIB,
+        usable_gib=candidate.usable / GIB,
+        breakdown_gib={key: float(value) / GIB for key, value in parts.items() if value},
+        state=fit_state(float(memory.total), candidate.usable),
+    )
+
+
+def rate(value: float, quantiles: Quantiles) -> Estimate:
+    """A rate with its 80 % interval: value * measured/predicted quantiles."""
+    return Estimate(value, value * quantiles.low, value * quantiles.high)
+
+
+def duration(value: float, quantiles: Quantiles) -> Estimate:
+    """A time with its 80 % interval: the reciprocal of the rate's."""
+    return Estimate(value, value / quantiles.high, value / quantiles.low)
+
+
+def training_performance(
+    candidate: Candidate, site: Site, job: TrainingJob, calibration: Calibration
+) -> dict[str, Estimate]:
+    """Step time, throughput, MFU and time to train with intervals."""
+    step = cast("StepTime", candidate.step)
+    known = covered(site.accelerator, calibration)
+    quantiles = calibration.quantiles["training" if known else "training-uncovered"]
+    seconds, count = float(step.total), float(candidate.plan.count)
+    step_tokens = float(job.global_batch * job.seq_len)
+    tokens_per_s = step_tokens / seconds
+    flops = float(training_flops(shape=job.shape, tokens=step_tokens, seq_len=job.seq_len))
+    utilisation = float(
+        mfu(flops=flops, seconds=seconds, count=count, peak=float(site.device.peak))
+    )
+    return {
+        "step_time_s": duration(seconds, quantiles),
+        "tokens_per_s": rate(tokens_per_s, quantiles),
+        "tokens_per_s_per_accelerator": rate(tokens_per_s / count, quantiles),
+        "mfu": rate(utilisation, quantiles),
+        "time_to_train_days": duration(job.tokens / tokens_per_s / 86_400.0, quantiles),
+    }
+
+
+def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[str, Estimate]:
+    """TTFT (unloaded), TPOT, latency and rates with intervals."""
+    state = cast("Serving", candidate.serving)
+    decode = calibration.quantiles["decode" if state.batch <= 1 else "throughput"]
+    prefill, load = calibration.quantiles["prefill"], calibration.quantiles["throughput"]
+    return {
+        "ttft_ms": duration(1e3 * state.ttft_unloaded, prefill),
+        "tpot_ms": duration(1e3 * state.tpot, decode),
+        "latency_ms": duration(1e3 * state.latency, decode),
+        "output_tok_s": rate(state.output_tokens_per_s, load),
+        "requests_per_s": rate(state.requests_per_s, load),
+    }
+
+
+def offer_of(row: Price) -> Offer:
+    """What a report shows of a price row."""
+    return Offer(
+        provider=row.provider, instance=row.instance, region=row.region, term=row.term,
+        as_of=row.as_of, source=row.source, is_offer=row.is_offer,
+    )  # fmt: skip
+
+
+def node_count(count: int, system: System | None) -> int:
+    """Nodes that hold `count` accelerators."""
+    return ceil(count / int(system.accelerators_per_node)) if system else count
+
+
+def deployment_power(
+    candidate: Candidate, site: Site, defaults: CostDefaults, *, serving: bool
+) -> float | None:
+    """Power of the deployment [W], None when the board power is unknown."""
+    if site.accelerator.power_w is None:
+        return None
+    share = defaults.serving_power_share if serving else defaults.training_power_share
+    count = float(candidate.plan.count)
+    host = float(site.system.host_power_w or 0.0) if site.system else 0.0
+    per_node = float(site.system.accelerators_per_node) if site.system else 1.0
+    nodes = count / per_node  # the share of a node that is used
+    return power_w(
+        count=count, accelerator_w=float(site.accelerator.power_w), host_w=host, nodes=nodes,
+        share=float(share),
+    )  # fmt: skip
+
+
+def cost_of(
+    candidate: Candidate,
+    site: Site,
+    *,
+    workload: Workload,
+    catalog: Catalog,
+    defaults: CostDefaults,
+    hours: float | None,
+    tokens_per_hour: float | None,
+    power: float | None,
+    today: str,
+) -> Cost:
+    """Rent and purchase of a candidate; rent counts per hour where both are known."""
+    count = int(candidate.plan.count)
+    per_node = int(site.system.accelerators_per_node) if site.system else 1
+    items: list[tuple[str, float, str]] = []
+    offer = purchase = None
+    rent = buy = acquisition = None
+    acquire = workload.acquire or "any"
+    if acquire in ("any", "rent"):
+        price = rent_price(
+            prices=catalog.prices, hardware=site.accelerator.id, count=count, per_node=per_node,
+            region=workload.region,
+        )  # fmt: skip
+        if price is not None:
+            rent, offer = price.usd * count, offer_of(price.row)
+            items.append((_("rent"), rent, "hour"))
+    if acquire in ("any", "buy"):
+        bought, with_server = purchase_price(
+            prices=catalog.prices, hardware=site.accelerator.id, today=today
+        )
+        if bought is not None and power is not None:
+            factor = 1.0 if with_server or per_node == 1 else float(defaults.server_factor)
+            nodes = node_count(count, site.system)
+            network = float(defaults.network_share) if nodes > 1 else 0.0
+            acquisition = bought.usd * count * factor / (1.0 - network)
+            buy = ownership_per_hour(
+                acquisition=acquisition, power=power, defaults=defaults,
+                years=float(workload.years or defaults.years),
+                utilization=float(workload.utilization or defaults.utilization),
+                electricity=float(defaults.electricity_usd_kwh),
+            )  # fmt: skip
+            purchase = offer_of(bought.row)
+            items.append((_("purchase with server and network share"), acquisition, "once"))
+            items.append((_("owned, per used hour"), buy, "hour"))
+    per_hour = rent if rent is not None else buy
+    return Cost(
+        per_hour_usd=per_hour,
+        per_run_usd=None if per_hour is None or hours is None else per_hour * hours,
+        per_month_usd=None if per_hour is None or hours is not None else per_hour * HOURS_PER_MONTH,
+        per_million_tokens_usd=None
+        if per_hour is None or not tokens_per_hour
+        else per_hour / tokens_per_hour * 1e6,
+        acquisition_usd=acquisition,
+        buy_per_hour_usd=buy,
+        items=tuple(items),
+        offer=offer,
+        purchase=purchase,
+    )
+
+
+def warnings_of(
+    candidate: Candidate, site: Site, cost: Cost, calibration: Calibration, today: str
+) -> tuple[Note, ...]:
+    """What a reader must know before relying on the option."""
+    notes = []
+    fit = memory_fit(candidate)
+    if fit.state == "tight":
+        text = _("needs {need:.0f} % of the usable memory").format(need=100 - fit.headroom_pct)
+        notes.append(Note("memory-tight", text))
+    if not covered(site.accelerator, calibration):
+        notes.append(
+            Note("class-estimate", _("no measured rate of this card: its class predicts it"))
+        )
+    paid = cost.offer or cost.purchase
+    if paid is not None:
+        age = price_age_months(as_of=paid.as_of, today=today)
+        if age is None:
+            notes.append(
+                Note("price-undated", _("the price of {p} is undated").format(p=paid.provider))
+            )
+        elif age > STALE_MONTHS:
+            notes.append(
+                Note("price-stale", _("the price is {age:.0f} months old").format(age=age))
+            )
+    assumed = [key for key, figure in site.accelerator.figures() if figure.status == "assumed"]
+    if assumed:
+        text = _("assumed in the catalog: {keys}").format(keys=", ".join(assumed[:4]))
+        notes.append(Note("assumed-figure", text))
+    return tuple(notes)
+
+
+def build_option(
+    candidate: Candidate,
+    site: Site,
+    *,
+    job: TrainingJob | ServingJob,
+    workload: Workload,
+    catalog: Catalog,
+    calibration: Calibration,
+    defaults: CostDefaults,
+    frameworks: list[Framework],
+    today: str,
+) -> Option:
+    """Assemble one option from the stages."""
+    serving = isinstance(job, ServingJob)
+    hours = tokens_per_hour = None
+    breakdown: Mapping[str, float] = {}
+    if isinstance(job, ServingJob):
+        performance = serving_performance(candidate, calibration)
+        tokens_per_hour = performance["output_tok_s"].value * 3600.0
+        precision, weights, kv, method = job.weights.compute, job.weights.id, job.kv, "inference"
+    else:
+        performance = training_performance(candidate, site, job, calibration)
+        hours = performance["time_to_train_days"].value * 24.0
+        breakdown = step_shares(candidate)
+        precision, weights, kv, method = job.precision, "", "", job.method
+    power = deployment_power(candidate, site, defaults, serving=serving)
+    cost = cost_of(
+        candidate, site, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
+        tokens_per_hour=tokens_per_hour, power=power, today=today,
+    )  # fmt: skip
+    kwh = None
+    if power is not None:
+        kwh = energy_kwh(power=power, hours=hours or HOURS_PER_MONTH, pue=float(defaults.pue))
+    return Option(
+        accelerator=site.accelerator.id,
+        accelerator_name=site.accelerator.name,
+        count=int(candidate.plan.count),
+        nodes=node_count(int(candidate.plan.count), site.system),
+        plan=candidate.plan,
+        precision=precision,
+        weights=weights,
+        kv=kv,
+        framework=choose(
+            candidates=frameworks, plan=candidate.plan, method=method,
+            engine_rates=calibration.engines, model_name=job.label,
+        ),
+        memory=memory_fit(candidate),
+        performance=performance,
+        step_breakdown=breakdown,
+        cost=cost,
+        energy=Energy(
+            power_w=power, kwh=kwh,
+            kgco2e=None if kwh is None else kwh * float(defaults.carbon_g_kwh) / 1000.0,
+        ),
+        warnings=warnings_of(candidate, site, cost, calibration, today),
+    )  # fmt: skip
+
+
+def step_shares(candidate: Candidate) -> dict[str, float]:
+    """Terms of the step time in seconds."""
+    step = cast("StepTime", candidate.step)
+    return {
+        "linear": step.linear, "attention": step.attention, "elementwise": step.elementwise,
+        "tensor_parallel": step.tensor_parallel, "expert_parallel": step.expert_parallel,
+        "host": step.host, "bubble": step.bubble, "gradient_sync": step.gradient_sync,
+        "optimizer": step.optimizer,
+    }  # fmt: skip
+
+
+def plan_sentence(option: Option) -> str:
+    """The plan in words.
+
+    Assumes sequence parallelism with tensor parallelism and a 1F1B pipeline.
+    """
+    plan = option.plan
+    parts = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "cp", "dp", "replicas")
+             if getattr(plan, name) > 1]  # fmt: skip
+    if plan.zero_stage:
+        parts.append(f"ZeRO-{plan.zero_stage}")
+    if plan.recompute:
+        parts.append(_("{kind} recompute").format(kind=RECOMPUTE[int(plan.recompute)]))
+    return ", ".join(parts) or _("one accelerator")

@@ -1,0 +1,139 @@
+"""Figures and facts that carry their source.
+
+A `Figure` is a float, a `Fact` is a string; both remember where they were read. Formulas use them
+as plain numbers, reports ask for `.source`, `.status` and `.note`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+Status = Literal["stated", "measured", "derived", "assumed"]
+STATUSES: tuple[str, ...] = get_args(Status)
+LONG_FORM_KEYS = frozenset({"value", "source", "status", "note", "low", "high"})
+
+
+class Figure(float):
+    """A number with its source.
+
+    `source` is the short name that the entry's `sources` table declares. `low` and `high` bound the
+    value where the source gives a range.
+
+    >>> bandwidth = Figure(3350, source="ds")
+    >>> bandwidth * 2, bandwidth.source, bandwidth.status
+    (6700.0, 'ds', 'stated')
+    """
+
+    __slots__ = ("high", "low", "note", "source", "status")
+    source: str
+    status: Status
+    note: str | None
+    low: float | None
+    high: float | None
+
+    def __new__(
+        cls,
+        value: float,
+        *,
+        source: str,
+        status: Status = "stated",
+        note: str | None = None,
+        low: float | None = None,
+        high: float | None = None,
+    ) -> Self:
+        self = super().__new__(cls, value)
+        self.source = source
+        self.status = status
+        self.note = note
+        self.low = low
+        self.high = high
+        return self
+
+    @classmethod
+    def parse(cls, raw: Any) -> Self:
+        """Read `[value, source]` or the long form; raise ValueError with what is wrong.
+
+        >>> Figure.parse([80, "ds"]).source
+        'ds'
+        >>> Figure.parse(80)
+        Traceback (most recent call last):
+        ...
+        ValueError: a figure needs its source: write [80, source]
+        """
+        if isinstance(raw, cls):
+            return raw
+        fields = _long_form(raw)
+        value = fields["value"]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{value!r} is not a number (a quoted number is refused)")
+        low, high = fields.get("low"), fields.get("high")
+        if (low is not None and low > value) or (high is not None and high < value):
+            raise ValueError(f"low {low} <= value {value} <= high {high} does not hold")
+        return cls(value, **{key: fields[key] for key in fields if key != "value"})
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source_type: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Let pydantic read figures with `parse`."""
+        return core_schema.no_info_plain_validator_function(cls.parse)
+
+
+class Fact(str):
+    """A word with its source, written like a figure: `[yes-or-word, source]`.
+
+    >>> Fact.parse(["9.0", "cc"]).source
+    'cc'
+    """
+
+    __slots__ = ("note", "source", "status")
+    source: str
+    status: Status
+    note: str | None
+
+    def __new__(
+        cls, value: str, *, source: str, status: Status = "stated", note: str | None = None
+    ) -> Self:
+        self = super().__new__(cls, value)
+        self.source = source
+        self.status = status
+        self.note = note
+        return self
+
+    @classmethod
+    def parse(cls, raw: Any) -> Self:
+        """Read `[word, source]` or the long form; raise ValueError with what is wrong."""
+        if isinstance(raw, cls):
+            return raw
+        fields = _long_form(raw)
+        if not isinstance(fields["value"], str):
+            raise ValueError(f"{fields['value']!r} is not text: quote it")
+        if extra := {"low", "high"} & set(fields):
+            raise ValueError(f"text has no {', '.join(sorted(extra))}")
+        return cls(fields["value"], **{key: fields[key] for key in fields if key != "value"})
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source_type: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Let pydantic read figures with `parse`."""
+        return core_schema.no_info_plain_validator_function(cls.parse)
+
+
+def _long_form(raw: Any) -> Mapping[str, Any]:
+    """Bring both spellings of a sourced value to the long one and check its keys."""
+    if isinstance(raw, list | tuple) and len(raw) == 2:
+        raw = {"value": raw[0], "source": raw[1]}
+    if not isinstance(raw, Mapping) or "source" not in raw or "value" not in raw:
+        raise ValueError(f"a figure needs its source: write [{raw}, source]")
+    if unknown := set(raw) - LONG_FORM_KEYS:
+        raise ValueError(f"unknown key {', '.join(sorted(unknown))} in a figure")
+    if not isinstance(raw["source"], str):
+        raise ValueError(f"source {raw['source']!r} is not the name of a source")
+    if raw.get("status", "stated") not in STATUSES:
+        raise ValueError(f"status {raw['status']!r} is none of {', '.join(STATUSES)}")
+    return raw

@@ -1,0 +1,1 @@
+"""Answers as text: terminal, Markdown, HTML, JSON and CSV. Nothing here computes an estimate."""

@@ -1,0 +1,208 @@
+"""Answers on a terminal: the decision first, the detail below it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuselect.decision import Decision, FitAnswer, Note, Option
+from gpuselect.i18n import _
+from gpuselect.report.blocks import Grid
+from gpuselect.report.console import Page, Style
+from gpuselect.report.describe import (
+    cost_parts,
+    cost_text,
+    decision_sentence,
+    fit_sentence,
+    hardware_text,
+    headline,
+    headline_key,
+    memory_text,
+    metric_label,
+    metric_text,
+    offer_text,
+    plan_text,
+    role_label,
+    roles,
+    ruled_out,
+    unit_cost_text,
+)
+from gpuselect.report.format import count_of, gib, money, power, significant
+
+EXAMPLES = 5
+OPTIONS = 10
+DROPS = (0, 0, 6, 1, 0, 2, 5, 3, 4)  # one for each column of _options_grid
+
+
+def decision_text(decision: Decision, style: Style | None = None) -> str:
+    """The answer to `recommend` as text."""
+    page = Page(style or Style())
+    options = decision.recommendations
+    page.line(decision_sentence(decision), style="bold green" if options else "bold yellow")
+    page.line(decision.workload_sentence)
+    if options:
+        page.heading(_("Options"))
+        _options(page, options[:OPTIONS])
+        _more(page, len(options) - OPTIONS)
+        _roles(page, options)
+        _winner(page, options[0])
+        _notes(page, _("Why"), options[0].reasons)
+        _notes(page, _("Warnings"), options[0].warnings, mark="!", style="yellow")
+    if decision.unpriced:
+        page.heading(_("No price known"))
+        _options(page, decision.unpriced[:EXAMPLES])
+        _more(page, len(decision.unpriced) - EXAMPLES)
+    _notes(page, _("Near misses"), decision.near_misses)
+    _notes(page, _("What would change this"), decision.sensitivity)
+    _notes(page, _("Assumptions"), decision.assumptions)
+    _rejections(page, decision)
+    _next(page, decision.next_commands)
+    return page.text()
+
+
+def _options(page: Page, options: Sequence[Option]) -> None:
+    """The table of options; a column that is empty in every row is not shown at all."""
+    grid = _options_grid(options)
+    kept = [index for index in range(len(grid.header)) if any(row[index] for row in grid.rows)]
+    slim = Grid(
+        tuple(grid.header[index] for index in kept),
+        tuple(tuple(row[index] for index in kept) for row in grid.rows),
+    )
+    page.grid(slim, [DROPS[index] for index in kept])
+
+
+def _options_grid(options: Sequence[Option]) -> Grid:
+    key = headline_key(options[0])
+    header = (
+        "#", _("Accelerators"), _("Plan"), _("Memory each"),
+        metric_label(key) if key else _("Speed"), _("Cost"), _("Per token"), _("Framework"),
+        _("Score"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            f"{option.rank or index}{'=' if option.tied_with_winner and index > 1 else ''}",
+            count_of(option.count, option.accelerator_name),
+            plan_text(option),
+            memory_text(option),
+            headline(option),
+            cost_text(option),
+            unit_cost_text(option),
+            "" if option.framework is None else option.framework.name,
+            f"{option.score.total:.2f}",
+        )
+        for index, option in enumerate(options, start=1)
+    )
+    return Grid(header, rows)
+
+
+def _more(page: Page, count: int) -> None:
+    if count > 0:
+        page.line(_("... and {count} more (--json lists all).").format(count=count), style="dim")
+
+
+def _roles(page: Page, options: Sequence[Option]) -> None:
+    found = roles(options)
+    if not found:
+        return
+    page.heading(_("Roles"))
+    for role, option in found:
+        page.bullet(f"{role_label(role)}: {hardware_text(option)}, {cost_text(option)}")
+
+
+def _winner(page: Page, option: Option) -> None:
+    page.heading(_("First option in detail"))
+    page.bullet(_("Plan: {plan}").format(plan=plan_text(option)))
+    if option.framework is not None:
+        page.bullet(
+            _("Framework: {name} ({why})").format(name=option.framework.name, why=option.framework.why)
+        )
+    _memory(page, option)
+    for key, estimate in option.performance.items():
+        page.bullet(f"{metric_label(key)}: {metric_text(key, estimate)}")
+    _cost(page, option)
+
+
+def _memory(page: Page, option: Option) -> None:
+    fit = option.memory
+    parts = sorted(fit.breakdown_gib.items(), key=lambda part: -part[1])
+    shown = ", ".join(f"{name.replace('_', ' ')} {significant(size)}" for name, size in parts if size)
+    text = _("Memory per accelerator: {need} of {usable} usable, {free:.0f} % free")
+    page.bullet(
+        text.format(need=gib(fit.per_accelerator_gib), usable=gib(fit.usable_gib), free=fit.headroom_pct)
+        + (f" ({shown})" if shown else "")
+    )
+
+
+def _cost(page: Page, option: Option) -> None:
+    cost = option.cost
+    if parts := cost_parts(cost):
+        text = _("Cost: {parts}").format(parts=", ".join(f"{usd} / {per}" for usd, per in parts))
+        page.bullet(text)
+    for offer in (cost.offer, cost.purchase):
+        if offer is not None:
+            page.bullet(_("Price basis: {offer}").format(offer=offer_text(offer)))
+    if cost.items:
+        items = ", ".join(f"{what} {money(usd)} / {per}" for what, usd, per in cost.items)
+        page.bullet(_("Cost items: {items}").format(items=items))
+    if option.energy.power_w is not None:
+        parts_text = power(option.energy.power_w)
+        if option.energy.kwh is not None:
+            parts_text += f", {significant(option.energy.kwh)} kWh"
+        if option.energy.kgco2e is not None:
+            parts_text += f", {significant(option.energy.kgco2e)} kg CO2e"
+        page.bullet(_("Energy: {parts}").format(parts=parts_text))
+
+
+def _notes(page: Page, title: str, notes: Sequence[Note], *, mark: str = "•", style: str = "") -> None:
+    if not notes:
+        return
+    page.heading(title)
+    for note in notes:
+        page.bullet(f"{note.text} [{note.code}]", mark=mark, style=style)
+
+
+def _rejections(page: Page, decision: Decision) -> None:
+    groups = ruled_out(decision.considered)
+    if not groups:
+        return
+    page.heading(_("Ruled out"))
+    for code, entries in groups:
+        names = ", ".join(entry.accelerator for entry in entries[:EXAMPLES])
+        if len(entries) > EXAMPLES:
+            names += ", ..."
+        page.bullet(f"{code} ({len(entries)}): {names}")
+    page.line(_("`gpuselect explain CODE` says what stands behind a code."), style="dim")
+
+
+def _next(page: Page, commands: Sequence[str]) -> None:
+    if not commands:
+        return
+    page.heading(_("Next"))
+    for command in commands:
+        page.command(command)
+
+
+def fit_text(answer: FitAnswer, style: Style | None = None) -> str:
+    """The answer to `estimate` as text."""
+    page = Page(style or Style())
+    colors = {"fits": "bold green", "tight": "bold yellow", "no": "bold red"}
+    page.line(fit_sentence(answer), style=colors[answer.state])
+    page.line(answer.workload_sentence)
+    if answer.option is not None:
+        title = _("Best plan") if answer.state != "no" else _("Nearest plan")
+        page.heading(title)
+        page.bullet(_("Plan: {plan}").format(plan=plan_text(answer.option)))
+        if answer.option.framework is not None:
+            page.bullet(_("Framework: {name}").format(name=answer.option.framework.name))
+        _memory(page, answer.option)
+        for key, estimate in answer.option.performance.items():
+            page.bullet(f"{metric_label(key)}: {metric_text(key, estimate)}")
+        _cost(page, answer.option)
+    _notes(page, _("Why"), answer.reasons)
+    if answer.option is not None:
+        _notes(page, _("Warnings"), answer.option.warnings, mark="!", style="yellow")
+    if answer.alternatives:
+        page.heading(_("Alternatives"))
+        _options(page, answer.alternatives)
+    _notes(page, _("Assumptions"), answer.assumptions)
+    _next(page, answer.next_commands)
+    return page.text()

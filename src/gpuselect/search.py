@@ -1,0 +1,305 @@
+"""Plan search: all valid plans of all cards as one batch of arrays, memory first, then time.
+
+For every (card, count) the best fitting plan is kept, and for every card the nearest miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Accelerator, System
+from gpuselect.estimate.devices import device_table
+from gpuselect.estimate.memory import Memory, serving_memory, training_memory
+from gpuselect.estimate.roofline import Device
+from gpuselect.estimate.serving import Engine, Serving, kv_capacity, steady_state
+from gpuselect.estimate.training import StepTime, step_time
+from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.plan import Plan, node_counts, serving_plans, stack, take, training_plans
+from gpuselect.units import GIB
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One accelerator in its system, with the counts to try. `engine` only for serving."""
+
+    accelerator: Accelerator
+    system: System | None
+    device: Device
+    counts: tuple[int, ...]
+    engine: Engine | None = None
+    weight_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The best plan of one site and count: scalars only."""
+
+    site: int
+    plan: Plan
+    memory: Memory
+    usable: float
+    step: StepTime | None = None
+    serving: Serving | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Candidates that fit, and per site the plan that came nearest when none fits."""
+
+    fitting: tuple[Candidate, ...]
+    nearest: Mapping[int, Candidate]
+
+
+def site_counts(system: System | None, *, max_count: int, fixed: int | None) -> tuple[int, ...]:
+    """Counts of a card to try: the fixed one, or those that its system can hold."""
+    if fixed is not None:
+        return (fixed,)
+    if system is None:
+        return tuple(node_counts(per_node=1, max_nodes=1, max_count=max_count))
+    per_node = int(system.accelerators_per_node)
+    max_nodes = None if system.max_nodes is None else int(system.max_nodes)
+    return tuple(node_counts(per_node=per_node, max_nodes=max_nodes, max_count=max_count))
+
+
+def _max_tp(site: Site) -> int:
+    """Widest tensor parallelism: the fast domain, or the node over PCIe; at most 16."""
+    domain = max(int(site.device.domain), int(site.device.per_node))
+    return min(16 if site.device.domain >= 16 else 8, domain)
+
+
+def _concatenate(grids: list[Plan]) -> Plan:
+    return Plan(
+        **{f.name: np.concatenate([getattr(g, f.name) for g in grids]) for f in fields(Plan)}
+    )
+
+
+def training_grid(
+    sites: Sequence[Site], job: TrainingJob, pins: Mapping[str, int]
+) -> tuple[np.ndarray, Plan] | None:
+    """All valid plans of all sites: the site index of each, and the plans as arrays."""
+    cache: dict[tuple[int, int], Plan | None] = {}
+    index, grids = [], []
+    for number, site in enumerate(sites):
+        for count in site.counts:
+            key = (count, _max_tp(site))
+            if key not in cache:
+                plans = training_plans(
+                    count=count, global_batch=job.global_batch, n_layers=job.shape.n_layers,
+                    n_heads=job.shape.n_heads, n_experts=job.shape.n_experts, max_tp=key[1],
+                    allow_pp=job.method in ("pretrain", "full"), pins=pins,
+                )  # fmt: skip
+                cache[key] = stack(plans) if plans else None
+            grid = cache[key]
+            if grid is not None:
+                grids.append(grid)
+                index.append(np.full(len(grid.count), number))
+    if not grids:
+        return None
+    return np.concatenate(index), _concatenate(grids)
+
+
+def search_training(
+    sites: Sequence[Site], job: TrainingJob, *, pins: Mapping[str, int], calibration: Calibration,
+    reserve: float = 0.0,
+) -> Found:  # fmt: skip
+    """Best plan (least step time) that fits, for each site and count."""
+    grid = training_grid(sites, job, pins)
+    if grid is None:
+        return Found((), {})
+    index, plan = grid
+    usable = np.array([s.device.usable_bytes for s in sites])[index] - reserve
+    memory = training_memory(
+        shape=job.shape, plan=plan, recipe=job.recipe, seq_len=job.seq_len,
+        fragmentation=float(calibration.memory.fragmentation),
+        context_bytes=float(calibration.memory.training_context_gib) * GIB,
+    )  # fmt: skip
+    need = memory.total
+    fits = need <= usable
+    nearest = _nearest(index, plan, memory, need, usable, fits)
+    if not fits.any():
+        return Found((), nearest)
+    index, plan, memory, usable = index[fits], take(plan, fits), take(memory, fits), usable[fits]
+    step = step_time(
+        shape=job.shape, plan=plan, recipe=job.recipe,
+        device=device_table([s.device for s in sites], index),
+        constants=calibration.training, seq_len=job.seq_len, fused=job.fused,
+        frozen_base=job.method in ("lora", "qlora"),
+    )  # fmt: skip
+    step = _broadcast(step, len(index))
+    fitting = [
+        Candidate(
+            site=int(index[i]), plan=take(plan, i), memory=_scalar(memory, i), usable=float(usable[i]),
+            step=_scalar(step, i),
+        )
+        for i in _best_rows(index, plan.count, step.total)
+    ]  # fmt: skip
+    return Found(tuple(fitting), nearest)
+
+
+def _best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> list[int]:
+    """Row of least cost for each (site, count)."""
+    order = np.lexsort((cost, count, index))
+    keys = index[order].astype(np.int64) * 10_000_000 + count[order]
+    first = np.concatenate([[True], keys[1:] != keys[:-1]])
+    return [int(i) for i in order[first]]
+
+
+def _nearest(
+    index: np.ndarray, plan: Plan, memory: Memory, need: np.ndarray, usable: np.ndarray, fits: np.ndarray
+) -> dict[int, Candidate]:  # fmt: skip
+    """For sites where nothing fits: the plan with the smallest need over capacity."""
+    with_fit = set(np.unique(index[fits]).tolist())
+    found = {}
+    for site in np.unique(index).tolist():
+        if site in with_fit:
+            continue
+        rows = np.flatnonzero(index == site)
+        i = int(rows[np.argmin(need[rows] / usable[rows])])
+        found[site] = Candidate(
+            site=site, plan=take(plan, i), memory=_scalar(memory, i), usable=float(usable[i])
+        )
+    return found
+
+
+def _broadcast(record: Any, size: int) -> Any:
+    """Bring terms that came out as single numbers to full arrays."""
+    return type(record)(
+        **{
+            f.name: np.broadcast_to(np.asarray(getattr(record, f.name), dtype=float), (size,))
+            for f in fields(record)
+        }
+    )
+
+
+def _scalar(record: Any, i: int) -> Any:
+    """Row i of a record as plain floats."""
+    return type(record)(
+        **{
+            f.name: float(value[i]) if np.ndim(value := getattr(record, f.name)) else float(value)
+            for f in fields(record)
+        }
+    )
+
+
+def serving_grid(
+    sites: Sequence[Site], job: ServingJob, pins: Mapping[str, int]
+) -> tuple[np.ndarray, Plan, np.ndarray] | None:
+    """All plans of all sites with the batch per replica as a further dimension."""
+    index, grids, batches = [], [], []
+    cache: dict[tuple[int, int], Plan | None] = {}
+    for number, site in enumerate(sites):
+        for count in site.counts:
+            key = (count, _max_tp(site))
+            if key not in cache:
+                plans = serving_plans(
+                    count=count, n_heads=job.shape.n_heads, n_layers=job.shape.n_layers,
+                    max_tp=key[1], pins=pins,
+                )  # fmt: skip
+                cache[key] = stack(plans) if plans else None
+            grid = cache[key]
+            if grid is None:
+                continue
+            if job.request_rate is None:
+                sizes = [np.ceil(job.concurrency / grid.replicas)]
+            else:
+                sizes = [np.full(len(grid.count), float(b)) for b in BATCHES]
+            for size in sizes:
+                grids.append(grid)
+                index.append(np.full(len(grid.count), number))
+                batches.append(size)
+    if not grids:
+        return None
+    return np.concatenate(index), _concatenate(grids), np.concatenate(batches)
+
+
+def search_serving(
+    sites: Sequence[Site], job: ServingJob, *, pins: Mapping[str, int], calibration: Calibration,
+    reserve: float = 0.0,
+) -> Found:  # fmt: skip
+    """Best plan that fits and meets the bounds, for each site and count.
+
+    With a request rate: plans must sustain it, and the fastest per token wins; without one the
+    output rate at the given concurrency decides.
+    """
+    grid = serving_grid(sites, job, pins)
+    if grid is None:
+        return Found((), {})
+    index, plan, batch = grid
+    usable = np.array([s.device.usable_bytes for s in sites])[index] - reserve
+    weights = np.array([s.weight_bytes for s in sites])[index]
+    memory = serving_memory(
+        shape=job.shape, plan=plan, weight_bytes=weights, sequences=batch,
+        context=job.input_tokens + job.output_tokens, kv_bytes=job.kv_bytes,
+        prefill_tokens=min(job.input_tokens, 8192),
+        context_bytes=float(calibration.memory.serving_context_gib) * GIB,
+    )  # fmt: skip
+    need = memory.total
+    fits = need <= usable
+    nearest = _nearest(index, plan, memory, need, usable, fits)
+    if not fits.any():
+        return Found((), nearest)
+    index, plan, memory = index[fits], take(plan, fits), take(memory, fits)
+    usable, weights, batch = usable[fits], weights[fits], batch[fits]
+    state = _serving_state(sites, job, index, plan, weights, batch, calibration)
+    good = meets_bounds(job, state)
+    cost = np.where(good, 0.0, 1e12) - state.output_tokens_per_s
+    fitting = [
+        Candidate(
+            site=int(index[i]), plan=take(plan, i), memory=_scalar(memory, i),
+            usable=float(usable[i]), serving=_scalar(state, i),
+        )
+        for i in _best_rows(index, plan.count, cost)
+        if good[i]
+    ]  # fmt: skip
+    return Found(tuple(fitting), nearest)
+
+
+def _serving_state(
+    sites: Sequence[Site], job: ServingJob, index: np.ndarray, plan: Plan, weights: np.ndarray,
+    batch: np.ndarray, calibration: Calibration,
+) -> Serving:  # fmt: skip
+    engines = [s.engine for s in sites]
+    engine = Engine(
+        compute=np.array([e.compute if e else 1.0 for e in engines])[index],
+        memory=np.array([e.memory if e else 1.0 for e in engines])[index],
+        prefill=np.array([e.prefill if e else 1.0 for e in engines])[index],
+        python=np.array([e.python if e else True for e in engines])[index],
+    )
+    state = steady_state(
+        shape=job.shape, plan=plan, device=device_table([s.device for s in sites], index),
+        engine=engine, constants=calibration.serving, weight_bytes=weights, kv_bytes=job.kv_bytes,
+        input_tokens=float(job.input_tokens), output_tokens=float(job.output_tokens), batch=batch,
+    )  # fmt: skip
+    return _broadcast(state, len(index))  # type: ignore[no-any-return]
+
+
+def meets_bounds(job: ServingJob, state: Serving) -> np.ndarray:
+    """True where TTFT, TPOT, latency and the request rate hold."""
+    good = np.ones(np.shape(state.tpot), dtype=bool)
+    if job.ttft_s is not None:
+        good &= state.ttft_unloaded <= job.ttft_s
+    if job.tpot_s is not None:
+        good &= state.tpot <= job.tpot_s
+    if job.latency_s is not None:
+        good &= state.latency <= job.latency_s
+    if job.request_rate is not None:
+        good &= state.requests_per_s >= job.request_rate
+    return good
+
+
+def largest_concurrency(site: Site, plan: Plan, job: ServingJob, calibration: Calibration) -> int:
+    """Sequences of the full context that fit on one deployment."""
+    capacity = kv_capacity(
+        shape=job.shape, plan=plan, usable_bytes=site.device.usable_bytes,
+        serving_share=float(calibration.memory.serving_share), weight_bytes=site.weight_bytes,
+        kv_bytes=job.kv_bytes, context=job.input_tokens + job.output_tokens,
+        reserve=float(calibration.memory.serving_context_gib) * GIB,
+    )  # fmt: skip
+    return int(capacity) * int(plan.replicas)

@@ -1,0 +1,146 @@
+"""What a person can ask: the workload descriptor, one field per command-line flag.
+
+Values are accepted as people write them ("10B", "p95<200ms", "$2/h") or as numbers, and are held in
+SI units: seconds, bytes, tokens, 1/s, W. What is not given is None (or empty): defaults are chosen
+later and listed in the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from gpuselect.errors import InputError
+from gpuselect.quantities import Money, Params, Resolution
+from gpuselect.workload_keys import read_keys
+
+Task = Literal["pretrain", "finetune", "inference"]
+Recompute = Literal["none", "selective", "full"]
+RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
+INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
+
+
+class Workload(BaseModel):
+    """One workload as understood. `parse_notes` says how ambiguous spellings were read.
+
+    >>> work = Workload.from_mapping({"task": "training", "params": "10B", "deadline": "30d"})
+    >>> work.task, work.params.total, work.deadline
+    ('pretrain', 10000000000.0, 2592000.0)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    task: Task
+    # the model: a name, or its size [parameters]
+    model: str | None = None
+    params: Params | None = None
+    active_params: float | None = None
+    method: Literal["full", "lora", "qlora"] | None = None
+    precision: str | None = None  # of the arithmetic
+    weights: str | None = None  # storage format, e.g. int4-awq
+    kv: str | None = None  # format of the KV cache
+    # training: lengths in tokens, deadline [s]
+    tokens: float | None = None
+    samples: float | None = None
+    epochs: float | None = None
+    mean_len: int | None = None
+    seq_len: int | None = None
+    global_batch: int | None = None
+    optimizer: str | None = None
+    lora_rank: int | None = None
+    deadline: float | None = None
+    # serving: request_rate [1/s], demand [tokens/s], ttft, tpot and latency [s]
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    concurrency: int | None = None
+    users: float | None = None
+    request_rate: float | None = None
+    demand: float | None = None
+    peak_factor: float | None = None
+    ttft: float | None = None
+    tpot: float | None = None
+    latency: float | None = None
+    percentile: str | None = None
+    # vision, video and simulation
+    batch: int | None = None
+    image_size: int | None = None
+    streams: int | None = None
+    fps: float | None = None
+    resolution: Resolution | None = None
+    codec: str | None = None
+    fp64: bool | None = None
+    flops: float | None = None
+    bytes: float | None = None
+    # money and place: utilization is a fraction
+    budget: Money | None = None
+    acquire: Literal["rent", "buy", "any"] | None = None
+    region: str | None = None
+    currency: str | None = None
+    utilization: float | None = None
+    years: float | None = None
+    # hardware: have is (count, name as written), reserve [bytes], max_power_w [W]
+    have: tuple[tuple[int, str], ...] = ()
+    reserve: float | None = None
+    gpus: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    max_count: int | None = None
+    single_card: bool | None = None
+    max_power_w: float | None = None
+    ecc: bool | None = None
+    mig: int | None = None
+    form_factor: str | None = None
+    edge: bool | None = None
+    frameworks: tuple[str, ...] = ()
+    engine: str | None = None
+    # pins: the plan is searched only where none is given
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    ep: int | None = None
+    cp: int | None = None
+    zero_stage: int | None = None
+    recompute: Recompute | None = None
+    micro_batch: int | None = None
+    grad_accum: int | None = None
+    offload: Literal["none"] | None = None
+    replicas: int | None = None
+    # what counts
+    prefer: Literal["balanced", "cost", "speed", "energy", "simplicity"] | None = None
+    criterion_weights: dict[str, float] = {}
+    parse_notes: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, raw: Any) -> Any:
+        return read_keys(raw, known=tuple(cls.model_fields)) if isinstance(raw, Mapping) else raw
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, object]) -> Self:
+        """Read a descriptor from flags or from a file; None means not given.
+
+        >>> Workload.from_mapping({"task": "serving", "parms": "7B"})
+        Traceback (most recent call last):
+        ...
+        gpuselect.errors.InputError: parms: no such key, did you mean params?
+        """
+        try:
+            return cls.model_validate(dict(mapping))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"]) or "workload"
+            raise InputError(f"{key}: {first['msg']}") from None
+
+
+def pins(workload: Workload) -> dict[str, int]:
+    """The parts of the plan that the workload fixes; `recompute` by its level (none 0, full 2).
+
+    >>> pins(Workload(task="pretrain", tp=8, recompute="full"))
+    {'tp': 8, 'recompute': 2}
+    """
+    fixed = {key: getattr(workload, key) for key in INTEGER_PINS}
+    if workload.recompute is not None:
+        fixed["recompute"] = RECOMPUTE_LEVELS.index(workload.recompute)
+    return {key: value for key, value in fixed.items() if value is not None}

@@ -1,0 +1,302 @@
+"""How each key of a workload is read: its parser, its allowed words, its ambiguity note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from gpuselect.catalog import PRECISIONS
+from gpuselect.errors import InputError
+from gpuselect.i18n import _
+from gpuselect.quantities import (
+    Latency,
+    Money,
+    Params,
+    Reading,
+    Resolution,
+    Streams,
+    TrainingSet,
+    parse_accelerators,
+    parse_bytes,
+    parse_context,
+    parse_count,
+    parse_demand,
+    parse_duration,
+    parse_latency,
+    parse_money,
+    parse_params,
+    parse_percent,
+    parse_power,
+    parse_rate,
+    parse_resolution,
+    parse_samples,
+    parse_streams,
+    parse_token_time,
+)
+
+LATER_TASKS = ("video", "hpc")
+_TASKS = {
+    "pretrain": "pretrain", "pretraining": "pretrain", "training": "pretrain", "train": "pretrain",
+    "训练": "pretrain", "预训练": "pretrain",
+    "finetune": "finetune", "finetuning": "finetune", "sft": "finetune", "微调": "finetune",
+    "inference": "inference", "infer": "inference", "serving": "inference", "serve": "inference",
+    "推理": "inference", "部署": "inference", "video": "video", "hpc": "hpc",
+}  # fmt: skip
+_METHODS = {"full": "full", "lora": "lora", "qlora": "qlora", "qlora-int4": "qlora",
+            "full-parameter": "full", "全参": "full", "全参微调": "full"}  # fmt: skip
+_PRECISIONS = {name: name for name in PRECISIONS} | {
+    "float64": "fp64", "double": "fp64", "float32": "fp32", "float16": "fp16", "half": "fp16",
+    "bfloat16": "bf16",
+}  # fmt: skip
+_TRUTH = {"true": True, "yes": True, "on": True, "1": True,
+          "false": False, "no": False, "off": False, "0": False}  # fmt: skip
+_BARE_SECONDS = ("deadline", "ttft", "tpot", "latency")
+
+
+def _text(raw: object) -> str:
+    if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
+        raise InputError(_("{raw!r} is not a word").format(raw=raw))
+    return str(raw).strip()
+
+
+def _word(raw: object) -> str:
+    return _text(raw).lower()
+
+
+def _choice(raw: object, *, words: Mapping[str, str]) -> str:
+    """One of the allowed words, by its canonical name."""
+    text = _word(raw)
+    if text in words:
+        return words[text]
+    allowed = ", ".join(dict.fromkeys(words.values()))
+    close = get_close_matches(text, words, n=1)
+    message = _("{raw!r} is not one of {allowed}").format(raw=raw, allowed=allowed)
+    if close:
+        message += _(", did you mean {name}?").format(name=words[close[0]])
+    raise InputError(message)
+
+
+def _among(*words: str) -> Callable[[object], str]:
+    return partial(_choice, words={word: word for word in words})
+
+
+def _task(raw: object) -> str:
+    text = re.sub(r"[\s_-]", "", _word(raw))
+    if text in LATER_TASKS:
+        raise InputError(
+            _(
+                "{raw!r} is not available in this version, which has pretrain, finetune, inference"
+            ).format(raw=raw)
+        )
+    names = {name: task for name, task in _TASKS.items() if task not in LATER_TASKS}
+    return _choice(text, words=names)
+
+
+def _flag(raw: object) -> bool:
+    text = str(raw).strip().lower()
+    if text not in _TRUTH:
+        raise InputError(_("{raw!r} is neither true nor false").format(raw=raw))
+    return _TRUTH[text]
+
+
+def _whole(raw: object, *, low: int = 1, high: float = float("inf")) -> int:
+    """An integer between `low` and `high`."""
+    count = parse_count(raw)
+    if count != int(count) or not low <= count <= high:
+        limits = _("{low} or more").format(low=low) if high == float("inf") else f"{low}-{high:g}"
+        raise InputError(
+            _("{raw!r} is not a whole number ({limits})").format(raw=raw, limits=limits)
+        )
+    return int(count)
+
+
+def _positive(raw: object, *, strip: str = "") -> float:
+    """A number above 0; `strip` is a pattern of units that may follow it."""
+    text = re.sub(rf"\s*(?:{strip})$", "", str(raw).strip().lower()) if strip else raw
+    number = parse_count(text)
+    if number <= 0:
+        raise InputError(_("{raw!r} is not above 0").format(raw=raw))
+    return number
+
+
+def _names(raw: object) -> tuple[str, ...]:
+    """A list, or names separated by commas."""
+    items = raw if isinstance(raw, list | tuple) else str(raw).split(",")
+    return tuple(_text(item) for item in items)
+
+
+def _lower_names(raw: object) -> tuple[str, ...]:
+    return tuple(name.lower() for name in _names(raw))
+
+
+def _have(raw: object) -> Reading[tuple[tuple[int, str], ...]]:
+    """Cards that somebody owns: (count, name as written)."""
+    if isinstance(raw, list | tuple) and all(isinstance(item, tuple) for item in raw):
+        return Reading(tuple(raw))
+    text = ", ".join(_text(item) for item in raw) if isinstance(raw, list | tuple) else _text(raw)
+    groups = parse_accelerators(text)
+    owned = []
+    for group in groups:
+        if group.name is None:
+            raise InputError(_("{raw!r} names no card: write for example 3x3090").format(raw=raw))
+        owned.append((group.count, group.name))
+    return Reading(tuple(owned), "; ".join(g.note for g in groups if g.note) or None)
+
+
+def _max_count(raw: object) -> int:
+    if re.fullmatch(r"\s*\d+\s*", str(raw)):
+        return _whole(raw)
+    groups = parse_accelerators(raw)
+    if len(groups) != 1 or groups[0].name is not None:
+        raise InputError(_("{raw!r} is not a number of cards: write for example 8").format(raw=raw))
+    return groups[0].count
+
+
+def _percentile(raw: object) -> str:
+    match = re.fullmatch(r"p?(\d{2}(?:\.\d+)?)(?:th)?", _word(raw))
+    if match is None:
+        raise InputError(_("{raw!r} is not a percentile: write for example p95").format(raw=raw))
+    return f"p{match[1]}"
+
+
+def _budget(raw: object) -> Money:
+    money = parse_money(raw)
+    if money.per == "kwh" or money.amount <= 0:
+        raise InputError(_("{raw!r} is not a budget: write $5000 or $2/h").format(raw=raw))
+    return money
+
+
+def _active(raw: object) -> float:
+    return parse_params(raw).total
+
+
+def _image_size(raw: object) -> int:
+    match = re.fullmatch(r"(\d+)\s*[x×]\s*(\d+)", str(raw).strip())
+    return _whole(max(int(match[1]), int(match[2])) if match else raw)
+
+
+def _resolution(raw: object) -> Resolution:
+    return raw if isinstance(raw, Resolution) else parse_resolution(raw)
+
+
+def _criteria(raw: object) -> dict[str, float]:
+    """Weights of the criteria, as a mapping or as `cost=0.5,speed=0.3`."""
+    if isinstance(raw, Mapping):
+        pairs = [(str(key), value) for key, value in raw.items()]
+    else:
+        pairs = [tuple(part.split("=", 1)) for part in str(raw).split(",")]  # type: ignore[misc]
+    weights = {key.strip().lower(): parse_count(value) for key, value in pairs}
+    if len(weights) != len(pairs) or not sum(weights.values()) > 0:
+        raise InputError(_("{raw!r} gives no weight above 0, or one twice").format(raw=raw))
+    return weights
+
+
+_PARSERS: dict[str, Callable[[object], Any]] = {
+    "task": _task, "model": _text, "params": parse_params, "active_params": _active,
+    "method": partial(_choice, words=_METHODS), "precision": partial(_choice, words=_PRECISIONS),
+    "weights": _word, "kv": _word,
+    "tokens": _positive, "samples": parse_samples, "epochs": _positive,
+    "mean_len": parse_context, "seq_len": parse_context, "global_batch": _whole,
+    "optimizer": _word, "lora_rank": _whole, "deadline": parse_duration,
+    "input_tokens": parse_context, "output_tokens": parse_context, "concurrency": _whole,
+    "users": _positive, "request_rate": parse_rate, "demand": parse_demand,
+    "peak_factor": partial(_positive, strip="x"),
+    "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
+    "percentile": _percentile, "batch": _whole, "image_size": _image_size,
+    "streams": parse_streams, "fps": partial(_positive, strip="fps"), "resolution": _resolution,
+    "codec": _word, "fp64": _flag, "flops": _positive, "bytes": parse_bytes,
+    "budget": _budget, "acquire": _among("rent", "buy", "any"), "region": _word,
+    "currency": lambda raw: _text(raw).upper(), "utilization": parse_percent,
+    "years": partial(_positive, strip="y|years?"),
+    "have": _have, "reserve": parse_bytes, "gpus": _names, "exclude": _names,
+    "vendors": _lower_names, "max_count": _max_count, "single_card": _flag,
+    "max_power_w": parse_power, "ecc": _flag, "mig": _whole, "form_factor": _word, "edge": _flag,
+    "frameworks": _lower_names, "engine": _word,
+    "tp": _whole, "pp": _whole, "dp": _whole, "ep": _whole, "cp": _whole,
+    "zero_stage": partial(_whole, low=0, high=3),
+    "recompute": _among("none", "selective", "full"), "micro_batch": _whole,
+    "grad_accum": _whole, "offload": _among("none"), "replicas": _whole,
+    "prefer": _among("balanced", "cost", "speed", "energy", "simplicity"),
+    "criterion_weights": _criteria, "parse_notes": _names,
+}  # fmt: skip
+
+
+def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, Any]:
+    """Normalise every given key; the notes of ambiguous readings go to `parse_notes`.
+
+    >>> read_keys({"seq-len": "8k"}, known=("seq_len",))["seq_len"]
+    8192
+    """
+    values: dict[str, Any] = {}
+    notes: list[str] = []
+    for key, value in _spelled(raw, known=known).items():
+        try:
+            parsed, note, also = _parts(_PARSERS[key](value))
+        except InputError as error:
+            raise InputError(f"{key}: {error}") from None
+        notes += [f"{key}: {note}"] if note else []
+        if key in _BARE_SECONDS and re.fullmatch(r"[\d.]+", str(value)):
+            notes.append(_("{key}: {value} is read as seconds").format(key=key, value=value))
+        for name, said in {key: parsed, **also}.items():
+            if values.setdefault(name, said) != said:
+                raise InputError(
+                    _("{key}: {value!r} contradicts {name} {other!r}").format(
+                        key=key, value=value, name=name, other=values[name]
+                    )
+                )
+    values["params"] = _with_active(values)
+    values["parse_notes"] = (*values.get("parse_notes", ()), *notes)
+    return values
+
+
+def _spelled(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, object]:
+    """The given keys by their canonical spelling; unknown ones are refused."""
+    given: dict[str, object] = {}
+    for written, value in raw.items():
+        key = str(written).strip().lower().replace("-", "_")
+        if key == "weights" and (isinstance(value, Mapping) or "=" in str(value)):
+            key = "criterion_weights"
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            hint = _(", did you mean {name}?").format(name=close[0]) if close else ""
+            raise InputError(_("{key}: no such key").format(key=written) + hint)
+        if key in given:
+            raise InputError(_("{key}: given twice").format(key=key))
+        if value is not None:
+            given[key] = value
+    return given
+
+
+def _parts(parsed: Any) -> tuple[Any, str | None, dict[str, Any]]:
+    """Value, note, and what the same text said about other keys."""
+    match parsed:
+        case Reading(value=value, note=note):
+            return value, note, {}
+        case Params(note=note) | Money(note=note):
+            return parsed, note, {}
+        case Latency(seconds=seconds, percentile=percentile):
+            return seconds, None, {"percentile": percentile} if percentile else {}
+        case TrainingSet(samples=samples, epochs=epochs):
+            return samples, None, {"epochs": epochs} if epochs else {}
+        case Streams(count=count, resolution=resolution, fps=fps):
+            also = {"resolution": resolution, "fps": fps}
+            return count, None, {name: said for name, said in also.items() if said is not None}
+    return parsed, None, {}
+
+
+def _with_active(values: Mapping[str, Any]) -> Params | None:
+    """The size, with the active part where it is a key of its own."""
+    params, active = values.get("params"), values.get("active_params")
+    if active is None or not isinstance(params, Params):
+        return params
+    if active > params.total or params.active not in {None, active}:
+        raise InputError(
+            _("active_params: {active:.4g} does not go with a size of {total:.4g}").format(
+                active=active, total=params.total
+            )
+        )
+    return replace(params, active=active)
