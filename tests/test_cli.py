@@ -479,3 +479,56 @@ def test_compare_in_every_form(call, form):
     assert "160" in out
     if form == "json":
         assert json.loads(out)["accelerators"] == ["card-a", "card-b"]
+
+
+# --- end to end, with the catalog of the package --------------------------------------------------
+
+JOB = ("--task", "inference", "--params", "8B", "--concurrency", "4", "--max-count", "2")
+
+
+def test_recommend_end_to_end(call):
+    """Recommend judges every accelerator of the catalog and keeps the JSON contract."""
+    from gpuselect.readers.catalog import load_catalog
+
+    code, out, _err = call("recommend", *JOB, "--json")
+    payload = json.loads(out)
+    assert code == 0
+    assert payload["recommendations"][0]["rank"] == 1
+    judged = [entry["accelerator"] for entry in payload["considered"]]
+    assert sorted(judged) == sorted(load_catalog().accelerators)
+
+
+def test_what_was_recommended_fits(call):
+    """The first recommendation fits when it is estimated on its own."""
+    best = json.loads(call("recommend", *JOB, "--json")[1])["recommendations"][0]
+    hardware = f"{best['count']}x{best['accelerator']}"
+    assert call("estimate", "--on", hardware, *JOB, "--json")[0] == 0
+
+
+def test_too_large_a_model_is_code_1(call):
+    """A model that is larger than the hardware is a no, not an error."""
+    code, out, _err = call(
+        "estimate", "--on", "1xrtx-4090-24gb", "--task", "inference", "--params", "405B", "--json"
+    )
+    assert code == 1
+    assert json.loads(out)["fits"] is False
+
+
+def test_compare_end_to_end(call):
+    """Compare adds count, speed and cost of the workload; a loose name is said on stderr."""
+    code, out, err = call("compare", "h100", "a100-sxm4-80gb", *JOB, "--json")
+    keys = {row["key"] for row in json.loads(out)["rows"]}
+    assert code == 0
+    assert keys >= {"memory_gb", "min_count", "output_tok_s", "per_hour_usd"}
+    assert "h100" in err
+
+
+def test_output_is_ascii_where_the_encoding_is():
+    """Output is ASCII where the encoding of standard output is no more."""
+    result = python(
+        "import sys; sys.stdout.reconfigure(encoding='ascii')\nfrom gpuselect.cli import main\n"
+        f"main({['recommend', *JOB]!r})"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.isascii()
+    assert " x " in result.stdout.splitlines()[0]

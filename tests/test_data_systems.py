@@ -133,9 +133,7 @@ def test_medians_and_estimates_are_no_offers(prices: list[dict[str, str]]) -> No
 def test_spot_is_not_above_on_demand(prices: list[dict[str, str]]) -> None:
     """Such rows are errors of their sources."""
     key = ("hardware", "provider", "instance", "region")
-    demand = {
-        tuple(r[k] for k in key): float(r["price"]) for r in prices if r["term"] == "on-demand"
-    }
+    demand = {tuple(r[k] for k in key): float(r["price"]) for r in prices if r["term"] == "on-demand"}
     for row in prices:
         place = tuple(row[k] for k in key)
         if row["term"] == "spot" and place in demand:

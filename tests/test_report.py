@@ -25,7 +25,7 @@ from gpuselect.decision import (
 )
 from gpuselect.plan import Plan
 from gpuselect.report.blocks import Grid
-from gpuselect.report.console import Style, shown_columns
+from gpuselect.report.console import Style, grid_text, shown_columns
 from gpuselect.report.describe import decision_sentence, fit_sentence, lost_because
 from gpuselect.report.document import decision_document
 from gpuselect.report.format import duration, money, significant, to_ascii
@@ -229,7 +229,7 @@ def test_unpriced_options_are_named(decision):
     answer = replace(decision, recommendations=(), unpriced=(option,))
     text = decision_text(answer)
     assert "without a price, 64 × Example H100 in 8 nodes does" in text
-    assert "no price known" in text
+    assert "No price known" in text
     assert "$0" not in text
 
 
@@ -256,10 +256,20 @@ def test_fit_answer_without_a_plan(fit):
 def test_columns_go_in_the_declared_order():
     """Columns go in the declared order."""
     grid = Grid(("a", "b", "c"), (("1" * 10, "2" * 10, "3" * 10),))
-    assert shown_columns(grid, (0, 2, 1), Style(width=34)) == [0, 1, 2]
-    assert shown_columns(grid, (0, 2, 1), Style(width=33)) == [0, 2]
+    assert shown_columns(grid, (0, 2, 1), Style(width=36)) == [0, 1, 2]
+    assert shown_columns(grid, (0, 2, 1), Style(width=35)) == [0, 2]
     assert shown_columns(grid, (0, 2, 1), Style(width=5)) == [0]
     assert shown_columns(grid, (0, 2, 1), Style(width=5, wide=True)) == [0, 1, 2]
+
+
+def test_columns_are_wrapped_before_one_goes_and_nothing_is_cut():
+    """Columns are wrapped before one goes and nothing is cut."""
+    grid = Grid(("name", "b"), (("alpha beta gamma delta", "0123456789"),))
+    assert shown_columns(grid, (0, 1), Style(width=24), {0: 11}) == [0, 1]
+    for width in (12, 18, 24, 40):
+        text = grid_text(grid, (0, 0), Style(width=width), wrapped={0: 11})
+        assert "".join(c for c in text if c.isdigit()) == "0123456789"
+        assert all(len(line) <= width for line in text.splitlines())
 
 
 def test_loser_says_why(decision):

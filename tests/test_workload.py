@@ -149,10 +149,19 @@ def test_refusals(keys, message):
     assert message in str(error.value)
 
 
-def test_task_is_required():
-    """Nothing can be chosen without a task."""
-    with pytest.raises(InputError, match="task"):
-        Workload.from_mapping({"params": "7B"})
+@pytest.mark.parametrize(
+    ("given", "task"),
+    [
+        ({"params": "7B"}, "inference"),
+        ({"params": "7B", "tokens": "1B"}, "pretrain"),
+        ({"params": "7B", "method": "lora", "tokens": "1B"}, "finetune"),
+    ],
+)
+def test_a_missing_task_is_read_from_the_other_keys_and_said(given, task):
+    """Without a task the keys that belong to one decide, and the answer says so."""
+    workload = Workload.from_mapping(given)
+    assert workload.task == task
+    assert any(task in note for note in workload.parse_notes)
 
 
 def test_pins_are_what_was_given():

@@ -7,18 +7,20 @@ rates are covered; the rest of the rows is skipped with `family-not-covered`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from gpuselect.calibration import Calibration
-from gpuselect.catalog import Accelerator, Catalog
+from gpuselect.catalog import Accelerator, Catalog, WeightFormat
 from gpuselect.deployment import engine_of, system_of
 from gpuselect.errors import InputError
 from gpuselect.estimate.devices import device, peak_tflops
+from gpuselect.estimate.model_shape import shape_of
 from gpuselect.estimate.serving import decode_step_time, steady_state
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.estimate.training import step_time
 from gpuselect.job import training_recipe, weights_in_format
-from gpuselect.names import resolve_accelerator, resolve_format
+from gpuselect.names import resolve_accelerator, resolve_format, resolve_model
 from gpuselect.plan import RECOMPUTE, Plan
 
 Row = Mapping[str, str]
@@ -33,12 +35,14 @@ EAGER = (
     "qwen",
     "fastchat",
 )
+USUAL_EXPERTS = (128, 8)  # where a row names no experts: Qwen3 MoE, the most frequent in the rows
 ENGINE_IDS = {
     "vllm": "vllm", "sglang": "sglang", "tensorrt": "tensorrt-llm", "trt": "tensorrt-llm",
     "llama.cpp": "llama.cpp", "llamacpp": "llama.cpp", "ollama": "llama.cpp", "exllamav2": "exllamav2",
     "exllama": "exllamav2", "mlx": "mlx-lm", "tgi": "tgi", "autoawq": "autoawq",
     "transformers": "transformers", "fastertransformer": "fastertransformer", "neuron": "neuron",
-    "gaudi": "gaudi", "jetstream": "tpu", "mlc": "mlc",
+    "gaudi": "gaudi", "jetstream": "tpu", "mlc": "mlc", "autogptq": "transformers",
+    "gptq-for-llama": "transformers",
 }  # fmt: skip
 
 
@@ -85,8 +89,14 @@ def accelerator_of(row: Row, catalog: Catalog) -> Accelerator:
         raise _Skip("hardware-unknown") from None
 
 
-def shape_of_row(row: Row) -> Shape:
-    """Dimensions from the row; a bare parameter count gets typical proportions."""
+def shape_of_row(row: Row, catalog: Catalog) -> Shape:
+    """Dimensions of the row's model: the catalog's, else the row's own, else typical proportions."""
+    if "model_name" in row:
+        with suppress(InputError):
+            shape = shape_of(resolve_model(row["model_name"], catalog))
+            stated = number(row, "params_b") * 1e9
+            if not stated or 0.9 < shape.params / stated < 1.1:
+                return shape
     params = number(row, "params_b") * 1e9
     if not params:
         raise _Skip("size-unknown")
@@ -99,6 +109,8 @@ def shape_of_row(row: Row) -> Shape:
     head_dim = int(number(row, "head_dim")) or hidden // heads
     vocab = int(number(row, "vocab")) or 50_304
     experts, top_k = int(number(row, "n_experts")), int(number(row, "top_k"))
+    if active < 0.9 * params and not experts:
+        experts, top_k = USUAL_EXPERTS
     width = number(row, "ffn_hidden") or 4.0 * hidden
     expert_params = (
         min((params - active) / (1.0 - top_k / experts), 0.97 * params) if experts > top_k else 0.0
@@ -119,9 +131,7 @@ def training_plan(row: Row) -> Plan:
     tp, pp, cp = (max(int(number(row, k, 1)), 1) for k in ("tp", "pp", "cp"))
     dp = int(number(row, "dp")) or max(count // (tp * pp * cp), 1)
     micro = int(number(row, "micro_batch", 1)) or 1
-    batch = int(number(row, "global_batch")) or micro * dp * max(
-        int(number(row, "grad_accum", 1)), 1
-    )
+    batch = int(number(row, "global_batch")) or micro * dp * max(int(number(row, "grad_accum", 1)), 1)
     accum = max(round(batch / (micro * dp)), 1)
     if accum == 1:
         micro = max(round(batch / dp), 1)
@@ -160,9 +170,7 @@ def _predict_training(row: Row, catalog: Catalog, calibration: Calibration) -> S
     precision = row.get("compute_precision", "bf16").split("-")[0]
     precision = {"amp": "fp16", "fp8_hybrid": "fp8"}.get(precision, precision)
     precision = (
-        precision
-        if precision in ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")
-        else "bf16"
+        precision if precision in ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4") else "bf16"
     )
     if peak_tflops(accelerator, precision) is None:
         precision = "fp16" if peak_tflops(accelerator, "fp16") else "fp32"
@@ -172,7 +180,7 @@ def _predict_training(row: Row, catalog: Catalog, calibration: Calibration) -> S
     )  # fmt: skip
     if dev is None:
         raise _Skip("figures-missing")
-    shape, plan = shape_of_row(row), training_plan(row)
+    shape, plan = shape_of_row(row, catalog), training_plan(row)
     method = {"full-ft": "full"}.get(row.get("method", "pretrain"), row.get("method", "pretrain"))
     fused = not any(word in row.get("framework", "").lower() for word in EAGER)
     recipe = training_recipe(
@@ -201,18 +209,32 @@ def predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> lis
         return Skipped(row.get("row_id", ""), str(skip))
 
 
-def _predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
+def _check_serving_row(row: Row) -> None:
+    """Leave with a skip code when the row lacks what a prediction needs."""
     if row.get("family") not in ("dense-decoder", "moe-decoder"):
         raise _Skip("family-not-covered")
     if row.get("outcome", "ok") != "ok":
         raise _Skip("no-rate")
-    if "weight_precision" not in row:
-        raise _Skip("precision-unknown")
-    accelerator = accelerator_of(row, catalog)
+    for key, code in (("batch_or_concurrency", "load-unknown"), ("weight_precision", "precision-unknown")):
+        if key not in row:
+            raise _Skip(code)
+
+
+def _format_of_row(row: Row, catalog: Catalog) -> WeightFormat:
+    """The storage format; transformers runs int8 as weight-only (LLM.int8)."""
+    stored = row["weight_precision"].replace("-ud-", "-").replace("_xl", "_m")
+    if "transformers" in row.get("engine", "") and stored == "int8":
+        stored = "int8-weight-only"
     try:
-        weights = resolve_format(row["weight_precision"], catalog)
+        return resolve_format(stored, catalog)
     except InputError:
         raise _Skip("format-unknown") from None
+
+
+def _predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
+    _check_serving_row(row)
+    accelerator = accelerator_of(row, catalog)
+    weights = _format_of_row(row, catalog)
     precision = weights.compute
     if peak_tflops(accelerator, precision) is None:
         precision = "fp16"
@@ -222,11 +244,12 @@ def _predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> li
     )  # fmt: skip
     if dev is None:
         raise _Skip("figures-missing")
-    shape = shape_of_row(row)
+    shape = shape_of_row(row, catalog)
     count = max(int(number(row, "n_accel", 1)), 1)
     tp, pp = (max(int(number(row, k, 1)), 1) for k in ("tp", "pp"))
     if "tp" not in row and count > 1:
-        tp = min(count, 8)
+        layers_split = any(word in row.get("engine", "") for word in ("llama.cpp", "exllama", "transformers"))
+        tp, pp = (1, count) if layers_split else (min(count, 8), pp)
     plan = Plan(count=count, tp=tp, pp=pp, replicas=max(count // (tp * pp), 1))
     name = next((v for k, v in ENGINE_IDS.items() if k in row.get("engine", "").lower()), "")
     if not name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, datetime
 
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
@@ -20,7 +20,15 @@ from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
 from gpuselect.workload import Workload, pins
 
-SHORTLIST = 10
+METHODS = {
+    "pretrain": _("Pretraining"), "full": _("Full fine-tuning of"), "lora": _("LoRA fine-tuning of"),
+    "qlora": _("QLoRA fine-tuning of"),
+}  # fmt: skip
+
+
+def current_date() -> str:
+    """Today, as an ISO date, by the system's clock."""
+    return datetime.now(tz=UTC).date().isoformat()
 
 
 def resolve_job(
@@ -42,12 +50,8 @@ def search(
     """Search plans for the task."""
     reserve = float(workload.reserve or 0.0)
     if isinstance(job, ServingJob):
-        return search_serving(
-            sites, job, pins=pins(workload), calibration=calibration, reserve=reserve
-        )
-    return search_training(
-        sites, job, pins=pins(workload), calibration=calibration, reserve=reserve
-    )
+        return search_serving(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
+    return search_training(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
 
 
 def recommend(
@@ -64,7 +68,7 @@ def recommend(
     reasons. An empty `recommendations` means that nothing fits; `near_misses` says what came
     nearest.
     """
-    today = today or date.today().isoformat()
+    today = today or current_date()
     job, assumptions = resolve_job(workload, catalog, calibration)
     fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}
     field = build_field(workload, job, catalog, calibration, fixed=fixed or None)
@@ -78,14 +82,12 @@ def recommend(
         for candidate in found.fitting
     ]  # fmt: skip
     chosen, missed = select(options, workload=workload, job=job)
-    ranked = rank(chosen, options, workload=workload, catalog=catalog, job=job)
-    priced = tuple(o for o in ranked if o.cost.per_hour_usd is not None)[:SHORTLIST]
-    unpriced = tuple(o for o in ranked if o.cost.per_hour_usd is None)[:5]
+    ranked, without_price = rank(chosen, options, workload=workload, catalog=catalog, job=job)
+    priced, unpriced = tuple(ranked), tuple(without_price[:5])
     return Decision(
         workload=workload.model_dump(mode="json", exclude_none=True),
-        workload_sentence=sentence(workload, job),
-        assumptions=tuple(assumptions)
-        + tuple(Note("read-as", text) for text in workload.parse_notes),
+        workload_sentence=sentence(job),
+        assumptions=tuple(assumptions) + tuple(Note("read-as", text) for text in workload.parse_notes),
         recommendations=tuple(replace(o, rank=n) for n, o in enumerate(priced, 1)),
         unpriced=unpriced,
         considered=_considered(field, found, missed, job, workload, catalog, calibration),
@@ -107,7 +109,7 @@ def estimate(
     today: str | None = None,
 ) -> FitAnswer:
     """What the workload does on given hardware: fits or not, memory, best plan, speed, cost."""
-    today = today or date.today().isoformat()
+    today = today or current_date()
     notes = []
     fixed: dict[str, int] = {}
     for count, name in accelerators:
@@ -137,14 +139,15 @@ def estimate(
     state = options[0].memory.state if options else "no"
     return FitAnswer(
         workload=workload.model_dump(mode="json", exclude_none=True),
-        workload_sentence=sentence(workload, job),
-        assumptions=tuple(notes) + tuple(assumptions)
+        workload_sentence=sentence(job),
+        assumptions=tuple(notes)
+        + tuple(n for n in assumptions if n.code not in ("default-max-count", "default-deadline"))
         + tuple(Note("read-as", text) for text in workload.parse_notes),
         state=state,
         option=options[0] if options else None,
         reasons=tuple(reasons),
         alternatives=tuple(options[1:]),
-        next_commands=next_commands(options[:1], workload),
+        next_commands=next_commands(options[:1], workload, reasons),
     )  # fmt: skip
 
 
@@ -155,17 +158,17 @@ def speed_key(option: Option) -> float:
     return -option.performance["output_tok_s"].value
 
 
-def sentence(workload: Workload, job: TrainingJob | ServingJob) -> str:
+def sentence(job: TrainingJob | ServingJob) -> str:
     """The workload in one sentence."""
     if isinstance(job, TrainingJob):
         return _(
-            "{task} of a {label} model ({method}) on {tokens:.4g}B tokens, sequences of {seq}, "
-            "{batch} per step, {precision}"
+            "{what} a {label} model on {tokens:.4g}B tokens, sequences of {seq}, {batch} per step, "
+            "{precision}"
         ).format(
-            task=workload.task, label=job.label, method=job.method, tokens=job.tokens / 1e9,
+            what=METHODS[job.method], label=job.label, tokens=job.tokens / 1e9,
             seq=job.seq_len, batch=job.global_batch, precision=job.precision,
         )  # fmt: skip
-    text = _("serving a {label} model with {weights} weights, {i} tokens in and {o} out").format(
+    text = _("Serving a {label} model with {weights} weights, {i} tokens in and {o} out").format(
         label=job.label, weights=job.weights.id, i=job.input_tokens, o=job.output_tokens
     )
     if job.request_rate is not None:
@@ -182,9 +185,7 @@ def _none_note(job: TrainingJob | ServingJob, workload: Workload) -> Note:
     given = ", ".join(f"{k}={v}" for k, v in pins(workload).items()) or _("none")
     return Note(
         "no-valid-plan",
-        _("no layout divides heads, layers, experts and batch evenly (pins: {pins})").format(
-            pins=given
-        ),
+        _("no layout divides heads, layers, experts and batch evenly (pins: {pins})").format(pins=given),
     )
 
 
@@ -221,20 +222,25 @@ def _considered(
         number = number_of.get(name)
         if number is None:
             note = field.rejections.get(name, Note("not-selected", _("not among what you have")))
-            verdicts.append(Considered(name, False, None, note, False, note))
+            verdicts.append(_refused(name, note))
             continue
         rejection = missed.get(name) or _limit_note(number, field, found, least, job, workload)
         single_note = None
         if number not in single_fit:
             near = single.nearest.get(number)
-            single_note = (
-                memory_note(near, field.sites[number]) if near else _none_note(job, workload)
-            )
+            single_note = memory_note(near, field.sites[number]) if near else _none_note(job, workload)
         verdicts.append(
             Considered(name, number in least, least.get(number), rejection, number in single_fit,
                        single_note)
         )  # fmt: skip
     return tuple(verdicts)
+
+
+def _refused(name: str, note: Note) -> Considered:
+    """Verdict on a card that a hard rule rejects: for one as for many."""
+    return Considered(
+        name, feasible=False, min_count=None, rejection=note, single_feasible=False, single_rejection=note
+    )
 
 
 def _limit_note(
@@ -256,9 +262,7 @@ def _near_misses(field: Field, found: Found) -> tuple[Note, ...]:
         share = float(candidate.memory.total) / candidate.usable
         close = _(" (close)") if fit_state(share, 1.15) != "no" else ""
         short = (float(candidate.memory.total) - candidate.usable) / GIB
-        notes.append(
-            replace(note, text=note.text + _("; {s:.1f} GiB short").format(s=short) + close)
-        )
+        notes.append(replace(note, text=note.text + _("; {s:.1f} GiB short").format(s=short) + close))
     return tuple(notes)
 
 
@@ -270,7 +274,6 @@ def _sources(options: Sequence[Option], catalog: Catalog) -> tuple[tuple[str, st
     entry = catalog.accelerators[winner.accelerator]
     keys = {entry.cite(figure)[0] for _key, figure in entry.figures()}
     found = [(key, catalog.sources[key].title) for key in sorted(keys) if key in catalog.sources]
-    for offer in (winner.cost.offer, winner.cost.purchase):
-        if offer is not None:
-            found.append((f"{offer.provider} {offer.as_of or 'undated'}", offer.source))
-    return tuple(found)
+    paid = [offer for offer in (winner.cost.offer, winner.cost.purchase) if offer is not None]
+    prices = [(f"{offer.provider} {offer.as_of or 'undated'}", offer.source) for offer in paid]
+    return (*found, *prices)

@@ -195,9 +195,7 @@ class System(Entry):
     fast_domain: Figure  # accelerators joined by their own link; 1 = none
     max_nodes: Figure | None = None
     network_one_way_gb_s: Figure | None = None  # per accelerator, across nodes
-    host_power_w: Figure | None = (
-        None  # host, fans and NICs of one node at load, without accelerators
-    )
+    host_power_w: Figure | None = None  # host, fans and NICs of one node at load, without accelerators
     host_price_usd: Figure | None = None
     peripheral: bool = False  # a card in somebody's host (true) or a system of its own (false)
 

@@ -20,6 +20,7 @@ from gpuselect.workload import Workload
 
 NATIVE_ENGINES = ("llama.cpp", "ollama", "exllamav2", "exllamav3", "mlx", "mlx-lm", "tensorrt-llm")
 PYTHON_FREE = frozenset(NATIVE_ENGINES)
+EAGER_ENGINES = frozenset({"transformers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def demands_of(workload: Workload, catalog: Catalog, job: TrainingJob | ServingJ
     """The workload's hard wishes as plain values."""
     wanted = frozenset(resolve_accelerator(n, catalog)[0].id for n in workload.gpus or ())
     excluded = frozenset(resolve_accelerator(n, catalog)[0].id for n in workload.exclude or ())
-    precision = _precision(workload, job)
+    precision = _precision(job)
     method = job.method if isinstance(job, TrainingJob) else "inference"
     return Demands(
         task=workload.task,
@@ -64,7 +65,7 @@ def demands_of(workload: Workload, catalog: Catalog, job: TrainingJob | ServingJ
     )
 
 
-def _precision(workload: Workload, job: TrainingJob | ServingJob) -> str:
+def _precision(job: TrainingJob | ServingJob) -> str:
     if isinstance(job, TrainingJob):
         return job.precision
     return job.weights.compute if job.weights.id not in ("bf16", "fp16", "fp32") else job.weights.id
@@ -148,11 +149,12 @@ def _site(
         return None
     counts = site_counts(system, max_count=job.max_count, fixed=fixed)
     if isinstance(job, TrainingJob):
-        return Site(accelerator, system, dev, counts)
+        return Site(accelerator, system, dev, counts, precision=precision)
     return Site(
         accelerator, system, dev, counts,
         engine=engine_of(best_engine(able, calibration), job.weights, calibration),
         weight_bytes=job.weight_bytes,
+        precision=precision,
     )  # fmt: skip
 
 
@@ -171,6 +173,7 @@ def engine_of(name: str, weights: WeightFormat, calibration: Calibration) -> Eng
         memory=float(calibration.dequantise[kernel]),
         prefill=float(calibration.prefill_dequantise[kernel]),
         python=name not in PYTHON_FREE,
+        eager=name in EAGER_ENGINES,
     )
 
 

@@ -83,17 +83,15 @@ def choose(
         return None
     if method == "inference":
         best = max(able, key=lambda f: (engine_rates.get(f.id, 0.0), f.id == "vllm"))
-        why = _(
-            "serving engine with support for this card and format, calibrated rate {rate:.2f}"
-        ).format(rate=engine_rates.get(best.id, 1.0))
+        why = _("serving engine with support for this card and format, calibrated rate {rate:.2f}").format(
+            rate=engine_rates.get(best.id, 1.0)
+        )
     else:
         order = SHARDING_ORDER if plan.tp * plan.pp * plan.ep > 1 else SHARDING_ORDER[1:]
         best = min(able, key=lambda f: order.index(f.id) if f.id in order else len(order))
         used = ", ".join(needs) or _("one accelerator")
         why = _("covers what the plan needs: {used}").format(used=used)
-    return FrameworkChoice(
-        id=best.id, name=best.name, why=why, launch=_launch(best, plan, model_name)
-    )
+    return FrameworkChoice(id=best.id, name=best.name, why=why, launch=_launch(best, plan, model_name))
 
 
 def _launch(framework: Framework, plan: Plan, model_name: str) -> tuple[str, ...]:

@@ -101,9 +101,7 @@ def training_job(
     pretrain = workload.task == "pretrain"
     method = "pretrain" if pretrain else (workload.method or "full")
     if not pretrain and workload.method is None:
-        notes.append(
-            Note("default-method", _("full fine-tuning (--method lora or qlora is cheaper)"))
-        )
+        notes.append(Note("default-method", _("full fine-tuning (--method lora or qlora is cheaper)")))
     precision = workload.precision or "bf16"
     if workload.precision is None:
         notes.append(Note("default-precision", _("bf16 mixed precision with fp32 master weights")))
@@ -131,13 +129,9 @@ def training_job(
         label=label,
     )  # fmt: skip
     if workload.max_count is None and not workload.single_card:
-        notes.append(
-            Note("default-max-count", _("at most {n} accelerators").format(n=job.max_count))
-        )
+        notes.append(Note("default-max-count", _("at most {n} accelerators").format(n=job.max_count)))
     if not job.deadline_given:
-        notes.append(
-            Note("default-deadline", _("clusters that finish within 30 days are preferred"))
-        )
+        notes.append(Note("default-deadline", _("clusters that finish within 30 days are preferred")))
     return job, notes
 
 
@@ -147,9 +141,7 @@ def _default_seq_len(workload: Workload, pretrain: bool, notes: list[Note]) -> i
     return length
 
 
-def _tokens(
-    workload: Workload, shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
-) -> float:
+def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]) -> float:
     if workload.tokens is not None:
         return float(workload.tokens)
     if workload.samples is not None:
@@ -187,9 +179,7 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
     notes.append(
         Note(
             "default-batch",
-            _("{n} sequences ({m:.2g}M tokens) per optimizer step").format(
-                n=batch, m=batch * seq_len / 1e6
-            ),
+            _("{n} sequences ({m:.2g}M tokens) per optimizer step").format(n=batch, m=batch * seq_len / 1e6),
         )
     )
     return int(batch)

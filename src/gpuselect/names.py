@@ -29,8 +29,8 @@ def _unknown(what: str, name: str, known: Iterable[str], listing: str) -> InputE
     names = list(known)
     wanted = name.lower().strip()
     near = [k for k in names if wanted and k.startswith(wanted)][:3]
-    near += [k for k in get_close_matches(wanted, names, n=3, cutoff=0.5) if k not in near]
     near += [k for k in names if squeeze(wanted) and squeeze(wanted) in squeeze(k) and k not in near]
+    near += [k for k in get_close_matches(wanted, names, n=3, cutoff=0.5) if k not in near]
     hint = _("; did you mean {near}?").format(near=", ".join(near[:3])) if near else ""
     return InputError(
         _("unknown {what} {name!r}{hint} (gpuselect list {listing})").format(

@@ -10,8 +10,8 @@ from gpuselect.calibration import Calibration, Quantiles
 from gpuselect.catalog import Catalog, Framework, Price, System
 from gpuselect.decision import Cost, Energy, Estimate, MemoryFit, Note, Offer, Option
 from gpuselect.deployment import covered
-from gpuselect.estimate.shape import training_flops
 from gpuselect.estimate.serving import Serving
+from gpuselect.estimate.shape import training_flops
 from gpuselect.estimate.training import StepTime, mfu
 from gpuselect.frameworks import choose
 from gpuselect.i18n import _
@@ -82,9 +82,7 @@ def training_performance(
     step_tokens = float(job.global_batch * job.seq_len)
     tokens_per_s = step_tokens / seconds
     flops = float(training_flops(shape=job.shape, tokens=step_tokens, seq_len=job.seq_len))
-    utilisation = float(
-        mfu(flops=flops, seconds=seconds, count=count, peak=float(site.device.peak))
-    )
+    utilisation = float(mfu(flops=flops, seconds=seconds, count=count, peak=float(site.device.peak)))
     return {
         "step_time_s": duration(seconds, quantiles),
         "tokens_per_s": rate(tokens_per_s, quantiles),
@@ -166,9 +164,7 @@ def cost_of(
             rent, offer = price.usd * count, offer_of(price.row)
             items.append((_("rent"), rent, "hour"))
     if acquire in ("any", "buy"):
-        bought, with_server = purchase_price(
-            prices=catalog.prices, hardware=site.accelerator.id, today=today
-        )
+        bought, with_server = purchase_price(prices=catalog.prices, hardware=site.accelerator.id, today=today)
         if bought is not None and power is not None:
             factor = 1.0 if with_server or per_node == 1 else float(defaults.server_factor)
             nodes = node_count(count, site.system)
@@ -209,20 +205,14 @@ def warnings_of(
         text = _("needs {need:.0f} % of the usable memory").format(need=100 - fit.headroom_pct)
         notes.append(Note("memory-tight", text))
     if not covered(site.accelerator, calibration):
-        notes.append(
-            Note("class-estimate", _("no measured rate of this card: its class predicts it"))
-        )
+        notes.append(Note("class-estimate", _("no measured rate of this card: its class predicts it")))
     paid = cost.offer or cost.purchase
     if paid is not None:
         age = price_age_months(as_of=paid.as_of, today=today)
         if age is None:
-            notes.append(
-                Note("price-undated", _("the price of {p} is undated").format(p=paid.provider))
-            )
+            notes.append(Note("price-undated", _("the price of {p} is undated").format(p=paid.provider)))
         elif age > STALE_MONTHS:
-            notes.append(
-                Note("price-stale", _("the price is {age:.0f} months old").format(age=age))
-            )
+            notes.append(Note("price-stale", _("the price is {age:.0f} months old").format(age=age)))
     assumed = [key for key, figure in site.accelerator.figures() if figure.status == "assumed"]
     if assumed:
         text = _("assumed in the catalog: {keys}").format(keys=", ".join(assumed[:4]))
@@ -249,12 +239,12 @@ def build_option(
     if isinstance(job, ServingJob):
         performance = serving_performance(candidate, calibration)
         tokens_per_hour = performance["output_tok_s"].value * 3600.0
-        precision, weights, kv, method = job.weights.compute, job.weights.id, job.kv, "inference"
+        weights, kv, method = job.weights.id, job.kv, "inference"
     else:
         performance = training_performance(candidate, site, job, calibration)
         hours = performance["time_to_train_days"].value * 24.0
         breakdown = step_shares(candidate)
-        precision, weights, kv, method = job.precision, "", "", job.method
+        weights, kv, method = "", "", job.method
     power = deployment_power(candidate, site, defaults, serving=serving)
     cost = cost_of(
         candidate, site, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
@@ -269,7 +259,7 @@ def build_option(
         count=int(candidate.plan.count),
         nodes=node_count(int(candidate.plan.count), site.system),
         plan=candidate.plan,
-        precision=precision,
+        precision=site.precision,
         weights=weights,
         kv=kv,
         framework=choose(

@@ -57,9 +57,7 @@ def take(record: Any, index: Any) -> Any:
 
 def stack(plans: list[Plan]) -> Plan:
     """Join plans into one grid of arrays."""
-    return Plan(
-        **{f.name: np.array([getattr(plan, f.name) for plan in plans]) for f in fields(Plan)}
-    )
+    return Plan(**{f.name: np.array([getattr(plan, f.name) for plan in plans]) for f in fields(Plan)})
 
 
 def node_counts(*, per_node: int, max_nodes: int | None, max_count: int) -> list[int]:

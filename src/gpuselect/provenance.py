@@ -45,6 +45,7 @@ class Figure(float):
         low: float | None = None,
         high: float | None = None,
     ) -> Self:
+        """Make a number with its source."""
         self = super().__new__(cls, value)
         self.source = source
         self.status = status
@@ -95,9 +96,8 @@ class Fact(str):
     status: Status
     note: str | None
 
-    def __new__(
-        cls, value: str, *, source: str, status: Status = "stated", note: str | None = None
-    ) -> Self:
+    def __new__(cls, value: str, *, source: str, status: Status = "stated", note: str | None = None) -> Self:
+        """Make a word with its source."""
         self = super().__new__(cls, value)
         self.source = source
         self.status = status

@@ -13,17 +13,15 @@ from gpuselect.options import plan_sentence
 from gpuselect.score import PROFILES, normalised_log, normalised_low, pareto_front, total
 from gpuselect.workload import Workload
 
+SHORTLIST = 10
+
 
 def run_cost(option: Option) -> float | None:
     """What the work costs: the run, or a million tokens, or an hour [USD]."""
     cost = option.cost
     if cost.per_run_usd is not None:
         return cost.per_run_usd
-    return (
-        cost.per_million_tokens_usd
-        if cost.per_million_tokens_usd is not None
-        else cost.per_hour_usd
-    )
+    return cost.per_million_tokens_usd if cost.per_million_tokens_usd is not None else cost.per_hour_usd
 
 
 def speed(option: Option) -> float:
@@ -43,32 +41,34 @@ def select(
 ) -> tuple[list[Option], dict[str, Note]]:
     """One option per accelerator, and the reason of those that miss deadline or budget.
 
-    Training: the cheapest count that finishes within the deadline (a default deadline is a wish: the
-    fastest count stands in when none meets it). Serving: the smallest count that fits and meets the
-    bounds.
+    Training: the cheapest count that finishes within the deadline (a default deadline is a wish: when
+    no card meets it, the fastest count of each stands in). Serving: the smallest count that fits and
+    meets the bounds.
     """
     groups: dict[str, list[Option]] = {}
     for option in options:
         groups.setdefault(option.accelerator, []).append(option)
-    chosen, missed = [], {}
+    chosen, late, missed = [], [], {}
     for name, group in groups.items():
         pool = group
         if isinstance(job, TrainingJob):
             within = [o for o in pool if (days(o) or 0.0) * 86_400.0 <= job.deadline_s]
-            if not within and job.deadline_given:
+            if not within:
                 best = min(pool, key=lambda o: days(o) or 0.0)
+                late.append(best)
                 missed[name] = Note(
                     "deadline-missed",
                     _("{n} accelerators need {d:.1f} days").format(n=best.count, d=days(best)),
                 )
                 continue
-            pool = within or [min(pool, key=lambda o: days(o) or 0.0)]
+            pool = within
         affordable = [o for o in pool if within_budget(o, workload)]
         if not affordable:
             missed[name] = Note("over-budget", _("every fitting count costs more than the budget"))
             continue
         chosen.append(min(affordable, key=_count_key))
-    return chosen, missed
+    wish = isinstance(job, TrainingJob) and not job.deadline_given
+    return (late if wish and not chosen else chosen), missed
 
 
 def _count_key(option: Option) -> tuple[float, float]:
@@ -87,8 +87,7 @@ def within_budget(option: Option, workload: Workload) -> bool:
     cost = option.cost
     value = {
         "hour": cost.per_hour_usd,
-        "month": cost.per_month_usd
-        or (None if cost.per_hour_usd is None else cost.per_hour_usd * 730.0),
+        "month": cost.per_month_usd or (None if cost.per_hour_usd is None else cost.per_hour_usd * 730.0),
         "million-tokens": cost.per_million_tokens_usd,
     }.get(budget.per, cost.acquisition_usd if workload.acquire == "buy" else run_cost(option))
     return value is not None and value <= budget.amount
@@ -127,11 +126,10 @@ def ecosystem(options: Sequence[Option], catalog: Catalog) -> list[float]:
     for option in options:
         stacks = catalog.accelerators[option.accelerator].software
         counts.append(
-            sum(
-                any(f.backends.get(s) == "yes" for s in stacks) for f in catalog.frameworks.values()
-            )
+            sum(any(f.backends.get(s) == "yes" for s in stacks) for f in catalog.frameworks.values())
         )
-    return [count / max(max(counts), 1) for count in counts]
+    most = max(*counts, 1)
+    return [count / most for count in counts]
 
 
 def rank(
@@ -141,11 +139,26 @@ def rank(
     workload: Workload,
     catalog: Catalog,
     job: TrainingJob | ServingJob,
-) -> list[Option]:
-    """Score, sort, name roles (smallest, cheapest, fastest), mark the Pareto front and ties."""
-    if not chosen:
+) -> tuple[list[Option], list[Option]]:
+    """Score and sort: options with a known price, ranked, and those without, in a list of their own.
+
+    The first list holds the best option per card and, beside it, the smallest, cheapest and fastest
+    set-up where those are other counts.
+    """
+    scored = _scored(list(chosen), workload, catalog)
+    priced = [o for o in scored if run_cost(o) is not None]
+    unpriced = [o for o in scored if run_cost(o) is None]
+    ranked = _with_roles(_ties(priced), everything, job) if priced else []
+    return (
+        [replace(o, reasons=reasons(o, scored)) for o in ranked],
+        [replace(o, reasons=reasons(o, scored)) for o in unpriced],
+    )
+
+
+def _scored(pool: list[Option], workload: Workload, catalog: Catalog) -> list[Option]:
+    """Options with scores, best first; the Pareto front is that of cost and speed."""
+    if not pool:
         return []
-    pool = list(chosen)
     weights = workload.criterion_weights or PROFILES[workload.prefer or "balanced"]
     criteria = criteria_of(pool, catalog)
     front = pareto_front([(run_cost(o) or 1e18, -speed(o)) for o in pool])
@@ -153,49 +166,42 @@ def rank(
         replace(o, score=Score(total(c, weights), c), on_pareto_front=f)
         for o, c, f in zip(pool, criteria, front, strict=True)
     ]
-    scored.sort(key=lambda o: (-o.score.total, o.accelerator))
-    scored = _ties(scored)
-    return [replace(o, reasons=reasons(o, scored)) for o in _roles(scored, everything, job)]
+    return sorted(scored, key=lambda o: (-o.score.total, o.accelerator))
 
 
 def _ties(scored: list[Option]) -> list[Option]:
-    """Mark options whose cost intervals overlap the winner's and whose score is within 2 %."""
-    best = scored[0]
-    marked = [best]
-    for option in scored[1:]:
-        close = option.score.total >= 0.98 * best.score.total
-        marked.append(replace(option, tied_with_winner=close))
-    return marked
+    """Mark the options whose score is within 2 % of the winner's."""
+    best = scored[0].score.total
+    return [scored[0]] + [replace(o, tied_with_winner=o.score.total >= 0.98 * best) for o in scored[1:]]
 
 
-def _roles(
+def _with_roles(
     scored: list[Option], everything: Sequence[Option], job: TrainingJob | ServingJob
 ) -> list[Option]:
-    """Add the smallest, the cheapest and the fastest set-up, with the counts that make them so."""
-    roles: dict[tuple[str, int], list[str]] = {(scored[0].accelerator, scored[0].count): ["best"]}
-    named = {o.accelerator for o in scored}
-    pool = [o for o in everything if o.accelerator in named]
-    priced = [o for o in pool if run_cost(o) is not None]
-    smallest = min(pool, key=lambda o: (o.count, run_cost(o) or 1e18, o.accelerator))
-    picks = [("smallest", smallest)]
-    in_time = [o for o in priced if _in_time(o, job)]
-    if in_time:
-        picks.append(("cheapest", min(in_time, key=lambda o: (run_cost(o) or 0.0, o.count))))
-        picks.append(("fastest", max(in_time, key=speed)))
-    extra = []
-    for role, option in picks:
+    """Name the best, smallest, cheapest and fastest set-up; those of other counts follow the winner."""
+    cards = {o.accelerator: o for o in scored}
+    pool = [o for o in everything if o.accelerator in cards and run_cost(o) is not None]
+    in_time = [o for o in pool if _in_time(o, job)] or pool
+    picks = {
+        "best": scored[0],
+        "smallest": min(pool, key=lambda o: (o.count, run_cost(o) or 0.0, o.accelerator)),
+        "cheapest": min(in_time, key=lambda o: (run_cost(o) or 0.0, o.count, o.accelerator)),
+        "fastest": max(in_time, key=lambda o: (speed(o), -(run_cost(o) or 0.0))),
+    }
+    roles: dict[tuple[str, int], tuple[str, ...]] = {}
+    for role, option in picks.items():
         key = (option.accelerator, option.count)
-        if key not in roles and key not in {(o.accelerator, o.count) for o in scored}:
-            extra.append(option)
-        roles.setdefault(key, []).append(role)
-    result = [
-        replace(o, roles=tuple(roles.get((o.accelerator, o.count), ()))) for o in scored + extra
+        roles[key] = (*roles.get(key, ()), role)
+    listed = {(o.accelerator, o.count) for o in scored}
+    extra = [
+        replace(o, score=cards[o.accelerator].score)
+        for key, o in {(p.accelerator, p.count): p for p in picks.values()}.items()
+        if key not in listed
     ]
-    first = [o for o in result if "best" in o.roles]
-    others = [o for o in result if o.roles and "best" not in o.roles]
-    rest = [o for o in result if not o.roles]
-    top = first + [o for o in result if not o.roles][:4] + others + rest[4:]
-    return sorted(top, key=lambda o: (not o.roles or "best" not in o.roles, -o.score.total))
+    named = [replace(o, roles=roles.get((o.accelerator, o.count), ())) for o in [*scored, *extra]]
+    plain = [o for o in named if not o.roles][: max(SHORTLIST - len(roles), 0)]
+    shown = [o for o in named if o.roles or o in plain]
+    return sorted(shown, key=lambda o: ((o.accelerator, o.count) not in listed, -o.score.total))
 
 
 def _in_time(option: Option, job: TrainingJob | ServingJob) -> bool:
@@ -216,16 +222,12 @@ def reasons(option: Option, scored: Sequence[Option]) -> tuple[Note, ...]:
     best_cost = min((c for o in scored if (c := run_cost(o))), default=None)
     cost = run_cost(option)
     if cost and best_cost and cost > 1.005 * best_cost:
-        notes.append(
-            Note("costs-more", _("costs {x:.2f} times the cheapest").format(x=cost / best_cost))
-        )
+        notes.append(Note("costs-more", _("costs {x:.2f} times the cheapest").format(x=cost / best_cost)))
     fastest = max(speed(o) for o in scored)
     notes.append(
         Note(
             "speed",
-            _("{p:.0f} % of the speed of the fastest option").format(
-                p=100 * speed(option) / fastest
-            ),
+            _("{p:.0f} % of the speed of the fastest option").format(p=100 * speed(option) / fastest),
         )
     )
     return tuple(notes)
@@ -256,27 +258,36 @@ def sensitivity(options: Sequence[Option]) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def next_commands(options: Sequence[Option], workload: Workload) -> tuple[str, ...]:
-    """What a user would do next."""
-    if not options:
-        return ("gpuselect list accelerators", "gpuselect explain memory-exceeded")
-    best = options[0]
+def next_commands(
+    options: Sequence[Option], workload: Workload, reasons: Sequence[Note] = ()
+) -> tuple[str, ...]:
+    """What a user would do next: look closer at the best option, or at the reason that ruled all out."""
     flags = command_flags(workload)
+    if not options:
+        code = reasons[0].code if reasons else "memory-exceeded"
+        return (f"gpuselect explain {code}", f"gpuselect recommend {flags}")
+    best = options[0]
     return (
         f"gpuselect estimate {flags} --on {best.count}x{best.accelerator}",
         f"gpuselect report {flags} -o decision.md",
     )
 
 
+FLAG_KEYS = (
+    "model", "method", "weights", "kv", "precision", "seq_len", "global_batch", "optimizer",
+    "input_tokens", "output_tokens", "concurrency", "tp", "pp", "dp", "micro_batch", "recompute",
+)  # fmt: skip
+
+
 def command_flags(workload: Workload) -> str:
-    """The flags that name the workload: task, model or size."""
+    """The flags that name the workload, as a user would type them."""
     parts = [f"--task {workload.task}"]
-    if workload.model:
-        parts.append(f"--model {workload.model}")
-    elif workload.params is not None:
+    if workload.params is not None:
         parts.append(f"--params {workload.params.total / 1e9:.4g}B")
-    if workload.method:
-        parts.append(f"--method {workload.method}")
-    if workload.task == "inference" and workload.weights:
-        parts.append(f"--weights {workload.weights}")
+    if workload.tokens is not None:
+        parts.append(f"--tokens {workload.tokens / 1e9:.4g}B")
+    for key in FLAG_KEYS:
+        value = getattr(workload, key)
+        if value is not None:
+            parts.append(f"--{key.replace('_', '-')} {value}")
     return " ".join(parts)

@@ -85,7 +85,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "figures-missing": Explanation(
         "Memory size, bandwidth or the rate of the precision is unknown, so nothing can be estimated.",
-        "the catalog entry: unknown is absent, never guessed", "Add the figure with its source in an overlay.",
+        "the catalog entry: unknown is absent, never guessed",
+        "Add the figure, with its source, in an overlay.",
     ),
     "software-missing": Explanation(
         "No framework in the catalog runs this task on the accelerator's software stack.",
@@ -149,9 +150,7 @@ def reject(accelerator: Accelerator, demands: Demands, frameworks: list[Framewor
         stack = ", ".join(accelerator.software) or _("unknown")
         return Note(
             "software-missing",
-            _("no framework for {task} on {stack} in the catalog").format(
-                task=demands.task, stack=stack
-            ),
+            _("no framework for {task} on {stack} in the catalog").format(task=demands.task, stack=stack),
         )
     return None
 
@@ -211,9 +210,7 @@ def _precision(accelerator: Accelerator, demands: Demands) -> Note | None:
     if demands.precision == "bf16" and capability is not None:
         return Note(
             "precision-unsupported",
-            _("BF16 needs compute capability 8.0, the card has {cc}; use fp16").format(
-                cc=capability
-            ),
+            _("BF16 needs compute capability 8.0, the card has {cc}; use fp16").format(cc=capability),
         )
     known = ", ".join(sorted(accelerator.dense_tflops)) or _("none")
     return Note(

@@ -33,7 +33,7 @@ def normalised_low(values: Sequence[float]) -> list[float]:
 def normalised_log(values: Sequence[float], *, decades: float = 2.0) -> list[float]:
     """Scores 0..1 of quantities where more is better, logarithmic: 0 at `decades` below the best.
 
-    >>> normalised_log([1.0, 100.0])
+    >>> [round(score, 3) for score in normalised_log([1.0, 100.0])]
     [0.0, 1.0]
     """
     best = max(values)
@@ -54,9 +54,6 @@ def pareto_front(points: Sequence[tuple[float, ...]]) -> list[bool]:
     [True, True, False]
     """
     return [
-        not any(
-            other != point and all(a <= b for a, b in zip(other, point, strict=True))
-            for other in points
-        )
+        not any(other != point and all(a <= b for a, b in zip(other, point, strict=True)) for other in points)
         for point in points
     ]

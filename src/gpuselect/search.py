@@ -35,6 +35,7 @@ class Site:
     counts: tuple[int, ...]
     engine: Engine | None = None
     weight_bytes: float = 0.0
+    precision: str = ""  # of the multiplication on this card
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +76,7 @@ def _max_tp(site: Site) -> int:
 
 
 def _concatenate(grids: list[Plan]) -> Plan:
-    return Plan(
-        **{f.name: np.concatenate([getattr(g, f.name) for g in grids]) for f in fields(Plan)}
-    )
+    return Plan(**{f.name: np.concatenate([getattr(g, f.name) for g in grids]) for f in fields(Plan)})
 
 
 def training_grid(
@@ -271,6 +270,7 @@ def _serving_state(
         memory=np.array([e.memory if e else 1.0 for e in engines])[index],
         prefill=np.array([e.prefill if e else 1.0 for e in engines])[index],
         python=np.array([e.python if e else True for e in engines])[index],
+        eager=np.array([e.eager if e else False for e in engines])[index],
     )
     state = steady_state(
         shape=job.shape, plan=plan, device=device_table([s.device for s in sites], index),

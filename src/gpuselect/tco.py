@@ -53,9 +53,7 @@ def rent_price(
     offered). Offers win over market medians; a region keeps rows whose region or provider text
     contains it.
     """
-    rows = [
-        p for p in prices if p.hardware == hardware and p.kind == "rent" and p.term in RENT_TERMS
-    ]
+    rows = [p for p in prices if p.hardware == hardware and p.kind == "rent" and p.term in RENT_TERMS]
     if region:
         rows = [p for p in rows if in_region(p, region)]
     size = min(count, per_node)
@@ -87,9 +85,7 @@ def in_region(price: Price, region: str) -> bool:
     return any(text.startswith(prefix) for prefix in REGION_PREFIXES.get(wanted, (wanted,)))
 
 
-def purchase_price(
-    *, prices: Sequence[Price], hardware: str, today: str
-) -> tuple[UnitPrice | None, bool]:
+def purchase_price(*, prices: Sequence[Price], hardware: str, today: str) -> tuple[UnitPrice | None, bool]:
     """Newest purchase price of one accelerator and whether it includes the server.
 
     A price of a bare card is preferred to one of a server, newer rows to older ones; used stock is
@@ -105,9 +101,7 @@ def purchase_price(
     return UnitPrice(usd=row.price / row.n_accel, row=row), row.term == "server"
 
 
-def power_w(
-    *, count: float, accelerator_w: float, host_w: float, nodes: float, share: float
-) -> float:
+def power_w(*, count: float, accelerator_w: float, host_w: float, nodes: float, share: float) -> float:
     """Power of accelerators at their load share, plus their hosts [W].
 
     >>> power_w(count=8, accelerator_w=700, host_w=4600, nodes=1, share=0.75)

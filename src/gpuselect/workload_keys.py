@@ -88,9 +88,9 @@ def _task(raw: object) -> str:
     text = re.sub(r"[\s_-]", "", _word(raw))
     if text in LATER_TASKS:
         raise InputError(
-            _(
-                "{raw!r} is not available in this version, which has pretrain, finetune, inference"
-            ).format(raw=raw)
+            _("{raw!r} is not available in this version, which has pretrain, finetune, inference").format(
+                raw=raw
+            )
         )
     names = {name: task for name, task in _TASKS.items() if task not in LATER_TASKS}
     return _choice(text, words=names)
@@ -108,9 +108,7 @@ def _whole(raw: object, *, low: int = 1, high: float = float("inf")) -> int:
     count = parse_count(raw)
     if count != int(count) or not low <= count <= high:
         limits = _("{low} or more").format(low=low) if high == float("inf") else f"{low}-{high:g}"
-        raise InputError(
-            _("{raw!r} is not a whole number ({limits})").format(raw=raw, limits=limits)
-        )
+        raise InputError(_("{raw!r} is not a whole number ({limits})").format(raw=raw, limits=limits))
     return int(count)
 
 
@@ -248,9 +246,23 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
                         key=key, value=value, name=name, other=values[name]
                     )
                 )
+    if "task" not in values:
+        values["task"] = _likely_task(values)
+        notes.append(_("no --task given, read as {task}").format(task=values["task"]))
     values["params"] = _with_active(values)
     values["parse_notes"] = (*values.get("parse_notes", ()), *notes)
     return values
+
+
+_TUNING_KEYS = ("method", "lora_rank", "epochs", "samples", "mean_len")
+_TRAINING_KEYS = ("tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch")
+
+
+def _likely_task(values: Mapping[str, Any]) -> str:
+    """The task that the given keys belong to: fine-tuning, training, else inference."""
+    if any(key in values for key in _TUNING_KEYS):
+        return "finetune"
+    return "pretrain" if any(key in values for key in _TRAINING_KEYS) else "inference"
 
 
 def _spelled(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, object]:

@@ -26,6 +26,7 @@ RECIPE = Recipe(
 
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
+    """Return the shipped constants."""
     return load_calibration()
 
 
@@ -40,6 +41,7 @@ def a100() -> Device:
 
 
 def memory_of(plan: Plan, params: float = 7e9, seq_len: int = 4096, recipe: Recipe = RECIPE) -> float:
+    """Need of a plan [B]."""
     shape = typical_decoder(params=params)
     memory = training_memory(
         shape=shape, plan=plan, recipe=replace(recipe, trainable_params=recipe.trainable_params or params),
@@ -133,7 +135,7 @@ def test_faster_hardware_is_never_slower(a100: Device, calibration: Calibration)
 
 
 def test_every_plan_uses_all_cards_and_the_whole_batch() -> None:
-    """tp x pp x dp is the count; micro-batch x dp x accumulation is the global batch."""
+    """The product tp x pp x dp is the count; micro-batch x dp x accumulation is the global batch."""
     plans = training_plans(
         count=64, global_batch=512, n_layers=40, n_heads=32, n_experts=0, max_tp=8, allow_pp=True,
         pins={"recompute": 0},

@@ -72,7 +72,7 @@ def _workload(arguments: Arguments) -> Any:
 def workload_rows(cards: Sequence[Accelerator], inputs: Inputs) -> list[Row]:
     """Smallest count that fits, speed and cost of the workload on each card."""
     from gpuselect.comparison import Cell, Row, with_ratios
-    from gpuselect.report.describe import headline_key, metric_label
+    from gpuselect.report.describe import headline_key, metric_label, metric_unit
 
     found = [_smallest(card, inputs) for card in cards]
     options = [answer.option if answer is not None else None for answer in found]
@@ -85,7 +85,7 @@ def workload_rows(cards: Sequence[Accelerator], inputs: Inputs) -> list[Row]:
             Cell(o.performance[key].value if o is not None and key in o.performance else None)
             for o in options
         ]
-        rows.append(Row(key, metric_label(key), key.rsplit("_", 1)[-1], with_ratios(speeds)))
+        rows.append(Row(key, metric_label(key), metric_unit(key), with_ratios(speeds)))
     for name, label, unit in (
         ("per_hour_usd", _("Cost per hour"), "USD"),
         ("per_run_usd", _("Cost of the run"), "USD"),
@@ -136,7 +136,10 @@ def _rendered(comparison: Comparison, rows: Sequence[Row], form: str, arguments:
 
     legend = _("In brackets: ratio to the first. * derived, m measured, ? assumed.")
     drops = [0, 0, *range(1, len(comparison.names))]
-    return grid_text(grid.as_grid(columns, texts), drops, terminal_style(arguments), below=legend)
+    wrapped = {0: 22, **dict.fromkeys(range(1, len(columns)), 14)}
+    return grid_text(
+        grid.as_grid(columns, texts), drops, terminal_style(arguments), below=legend, wrapped=wrapped
+    )
 
 
 def _values(comparison: Comparison, row: Row) -> dict[str, Any]:
@@ -152,11 +155,12 @@ def _texts(comparison: Comparison, row: Row) -> dict[str, str]:
 
 
 def _cell_text(cell: Cell, *, priced: bool) -> str:
+    from gpuselect.report.format import significant
     from gpuselect.report.grid import cell as plain_cell
 
     text = plain_cell(cell.value) + MARKS.get(cell.status, "")
-    if cell.ratio is not None and cell.ratio != 1:
-        text += f" ({cell.ratio:.2g}x)"
+    ratio = "1" if cell.ratio is None else significant(cell.ratio, 2)
+    text += "" if ratio == "1" else f" ({ratio}x)"
     return f"{text} {cell.source}" if priced and cell.value is not None else text
 
 

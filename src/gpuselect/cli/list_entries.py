@@ -98,4 +98,6 @@ def _rendered(kind: str, rows: Rows, form: str, arguments: Arguments) -> str:
     from gpuselect.report.console import grid_text
 
     drops = [column.drop for column in columns]
-    return grid_text(grid.as_grid(columns, rows), drops, terminal_style(arguments))
+    table = grid.as_grid(columns, rows)
+    wrapped = grid.wrapped_columns(columns)
+    return grid_text(table, drops, terminal_style(arguments), wrapped=wrapped)

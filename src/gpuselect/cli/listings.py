@@ -17,11 +17,16 @@ Rows = list[dict[str, Any]]
 def accelerator_columns() -> Sequence[Column]:
     """Columns of the accelerators."""
     return (
-        Column("id", _("Id")), Column("name", _("Name"), 6), Column("vendor", _("Vendor"), 3),
-        Column("family", _("Family"), 4), Column("memory_gb", _("GB")),
-        Column("memory_bandwidth_gb_s", _("GB/s")), Column("dense_bf16_tflops", _("bf16 TFLOPS"), 1),
-        Column("power_w", _("W"), 2), Column("status", _("Status"), 5),
-    )  # fmt: skip
+        Column("id", _("Id")),
+        Column("name", _("Name"), 6),
+        Column("vendor", _("Vendor"), 3),
+        Column("family", _("Family"), 4),
+        Column("memory_gb", _("GB")),
+        Column("memory_bandwidth_gb_s", _("GB/s")),
+        Column("dense_bf16_tflops", _("bf16 TFLOPS"), 1),
+        Column("power_w", _("W"), 2),
+        Column("status", _("Status"), 5),
+    )
 
 
 def accelerator_rows(catalog: Catalog) -> Rows:
@@ -45,10 +50,14 @@ def accelerator_rows(catalog: Catalog) -> Rows:
 def model_columns() -> Sequence[Column]:
     """Columns of the models."""
     return (
-        Column("id", _("Id")), Column("name", _("Name"), 4), Column("family", _("Family"), 5),
-        Column("params_b", _("Parameters, billions")), Column("active_params_b", _("Active"), 1),
-        Column("max_context", _("Context"), 2), Column("licence", _("Licence"), 3),
-    )  # fmt: skip
+        Column("id", _("Id")),
+        Column("name", _("Name"), 4),
+        Column("family", _("Family"), 5),
+        Column("params_b", _("Parameters, billions")),
+        Column("active_params_b", _("Active"), 1),
+        Column("max_context", _("Context"), 2),
+        Column("licence", _("Licence"), 3),
+    )
 
 
 def model_rows(catalog: Catalog) -> Rows:
@@ -70,10 +79,14 @@ def model_rows(catalog: Catalog) -> Rows:
 def framework_columns() -> Sequence[Column]:
     """Columns of the frameworks."""
     return (
-        Column("id", _("Id")), Column("name", _("Name"), 2), Column("kind", _("Kind")),
-        Column("version", _("Version"), 3), Column("backends", _("Runs on")),
-        Column("methods", _("Methods"), 1), Column("licence", _("Licence"), 4),
-    )  # fmt: skip
+        Column("id", _("Id")),
+        Column("name", _("Name"), 2),
+        Column("kind", _("Kind")),
+        Column("version", _("Version"), 3),
+        Column("backends", _("Runs on"), wrapped=True),
+        Column("methods", _("Methods"), 1, wrapped=True),
+        Column("licence", _("Licence"), 4),
+    )
 
 
 def framework_rows(catalog: Catalog) -> Rows:
@@ -95,11 +108,13 @@ def framework_rows(catalog: Catalog) -> Rows:
 def system_columns() -> Sequence[Column]:
     """Columns of the systems."""
     return (
-        Column("id", _("Id")), Column("name", _("Name"), 3),
-        Column("accelerators", _("Accelerators"), 2), Column("accelerators_per_node", _("Per node")),
+        Column("id", _("Id")),
+        Column("name", _("Name"), 3),
+        Column("accelerators", _("Accelerators"), 2, wrapped=True),
+        Column("accelerators_per_node", _("Per node")),
         Column("fast_domain", _("Linked")),
         Column("network_one_way_gb_s", _("Network GB/s per accelerator"), 1),
-    )  # fmt: skip
+    )
 
 
 def system_rows(catalog: Catalog) -> Rows:
@@ -120,9 +135,11 @@ def system_rows(catalog: Catalog) -> Rows:
 def format_columns() -> Sequence[Column]:
     """Columns of the weight formats."""
     return (
-        Column("id", _("Id")), Column("name", _("Name"), 1),
-        Column("bits_per_weight", _("Bits per weight")), Column("compute", _("Multiplied in")),
-    )  # fmt: skip
+        Column("id", _("Id")),
+        Column("name", _("Name"), 1),
+        Column("bits_per_weight", _("Bits per weight")),
+        Column("compute", _("Multiplied in")),
+    )
 
 
 def format_rows(catalog: Catalog) -> Rows:
@@ -141,12 +158,17 @@ def format_rows(catalog: Catalog) -> Rows:
 def price_columns() -> Sequence[Column]:
     """Columns of the prices."""
     return (
-        Column("hardware", _("Hardware")), Column("n_accel", _("Count")),
-        Column("term", _("Term")), Column("price", _("USD")), Column("unit", _("Per")),
-        Column("provider", _("Provider"), 2), Column("instance", _("Instance"), 4),
-        Column("region", _("Region"), 3), Column("as_of", _("Date"), 1),
+        Column("hardware", _("Hardware")),
+        Column("n_accel", _("Count")),
+        Column("term", _("Term")),
+        Column("price", _("USD")),
+        Column("unit", _("Per")),
+        Column("provider", _("Provider"), 2),
+        Column("instance", _("Instance"), 4),
+        Column("region", _("Region"), 3),
+        Column("as_of", _("Date"), 1),
         Column("source", _("Source"), 5),
-    )  # fmt: skip
+    )
 
 
 def price_rows(catalog: Catalog) -> Rows:
@@ -173,9 +195,11 @@ def price_rows(catalog: Catalog) -> Rows:
 def rule_columns() -> Sequence[Column]:
     """Columns of the rules."""
     return (
-        Column("code", _("Code")), Column("text", _("Rule")),
-        Column("override", _("Override"), 1), Column("source", _("Source"), 2),
-    )  # fmt: skip
+        Column("code", _("Code")),
+        Column("text", _("Rule"), wrapped=True),
+        Column("override", _("Override"), 1, wrapped=True),
+        Column("source", _("Source"), 2),
+    )
 
 
 def rule_rows() -> Rows:

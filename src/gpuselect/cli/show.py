@@ -139,9 +139,9 @@ def _rendered(
     from gpuselect.report import grid
 
     columns = (
-        grid.Column("key", _("Figure")), grid.Column("value", _("Value")),
-        grid.Column("status", _("Status"), 1), grid.Column("source", _("Source")),
-        grid.Column("place", _("Place"), 2), grid.Column("note", _("Note"), 3),
+        grid.Column("key", _("Figure")), grid.Column("value", _("Value"), wrapped=True),
+        grid.Column("status", _("Status")), grid.Column("source", _("Source"), wrapped=True),
+        grid.Column("place", _("Place"), 2, wrapped=True), grid.Column("note", _("Note"), 3, wrapped=True),
     )  # fmt: skip
     if form == "csv":
         extra = tuple(grid.Column(key, key) for key in ("low", "high", "address"))
@@ -159,5 +159,6 @@ def _rendered(
     for line in heads:
         page.line(line)
     page.heading(_("Figures"))
-    page.grid(grid.as_grid(columns, figures), [column.drop for column in columns])
+    table = grid.as_grid(columns, figures)
+    page.grid(table, [column.drop for column in columns], grid.wrapped_columns(columns))
     return page.text()

@@ -16,6 +16,8 @@ from gpuselect.estimate.roofline import Device, soft_max_time
 from gpuselect.estimate.shape import Shape, expected_active_experts, kv_bytes_per_sequence
 from gpuselect.plan import Plan
 
+EAGER_KV_COPIES = 3.0  # concatenation reads and writes the cache once more each (study, E7)
+
 
 @dataclass(frozen=True, slots=True)
 class Engine:
@@ -24,7 +26,8 @@ class Engine:
     compute: Any  # factor on the compute rate, format included
     memory: Any  # factor on weight traffic (dequantisation)
     prefill: Any  # factor on prefill compute (dequantisation)
-    python: bool = True  # per-step and per-sequence host time
+    python: Any = True  # per-step and per-sequence host time
+    eager: Any = False  # launches every kernel from Python, and copies its KV cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,7 @@ class Serving:
     requests_per_s: Any
 
 
-def touched_weight_bytes(
-    *, shape: Shape, weight_bytes: Any, tokens: Any, moe_bandwidth: Any
-) -> Any:
+def touched_weight_bytes(*, shape: Shape, weight_bytes: Any, tokens: Any, moe_bandwidth: Any) -> Any:
     """Bytes of weights that one step reads: dense parts, and the experts that its tokens touch [B].
 
     The input embedding table is not read. MoE: E (1 - (1 - k/E)^T) distinct experts.
@@ -52,8 +53,7 @@ def touched_weight_bytes(
     if not shape.n_experts:
         return dense * per_param + 0.0 * tokens
     share = (
-        expected_active_experts(n_experts=shape.n_experts, top_k=shape.top_k, tokens=tokens)
-        / shape.n_experts
+        expected_active_experts(n_experts=shape.n_experts, top_k=shape.top_k, tokens=tokens) / shape.n_experts
     )
     return (dense + experts * share / moe_bandwidth) * per_param
 
@@ -98,17 +98,23 @@ def decode_step_time(
         * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes)
         / kv_shard
         / (device.bandwidth * constants.kv_efficiency)
+        * np.where(engine.eager, EAGER_KV_COPIES, 1.0)
     )
-    per_layer = constants.layer_overhead_s + (
-        constants.moe_layer_overhead_s if shape.n_experts else 0.0
-    )
+    per_layer = constants.layer_overhead_s + (constants.moe_layer_overhead_s if shape.n_experts else 0.0)
     host = (constants.step_overhead_s + batch * constants.sequence_overhead_s) * engine.python
-    return (
+    work = (
         soft_max_time(compute=compute, memory=memory) + kv + shape.n_layers * per_layer + host
         + communication_time(
             shape=shape, plan=plan, device=device, constants=constants, tokens=batch
         )
     )  # fmt: skip
+    return with_launch_time(work=work, shape=shape, engine=engine, constants=constants)
+
+
+def with_launch_time(*, work: Any, shape: Shape, engine: Engine, constants: ServingConstants) -> Any:
+    """Time of a step whose kernels Python launches one by one: max(work, L * launch) plus 0.3 min [s]."""
+    launch = shape.n_layers * constants.eager_layer_s
+    return np.where(engine.eager, soft_max_time(compute=work, memory=launch), work)
 
 
 def prefill_time(
@@ -151,13 +157,12 @@ def prefill_time(
         / (device.bandwidth * device.bandwidth_efficiency * engine.memory)
     )
     overhead = shape.n_layers * constants.layer_overhead_s
-    return (
+    work = (
         np.maximum(linear + attention, floor)
         + overhead
-        + communication_time(
-            shape=shape, plan=plan, device=device, constants=constants, tokens=tokens
-        )
+        + communication_time(shape=shape, plan=plan, device=device, constants=constants, tokens=tokens)
     )
+    return with_launch_time(work=work, shape=shape, engine=engine, constants=constants)
 
 
 def steady_state(
@@ -218,8 +223,6 @@ def kv_capacity(
     shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads)) * plan.pp
     free = serving_share * usable_bytes - weight_bytes / (plan.tp * plan.pp) - reserve
     per_sequence = (
-        1.05
-        * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes)
-        / shard
+        1.05 * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes) / shard
     )
     return np.maximum(np.floor(free / per_sequence), 0.0)

@@ -9,9 +9,7 @@ from typing import Any
 LLAMA3_VOCAB = 128_256  # Llama 3 herd of models, arXiv 2407.21783, table 3
 LLAMA3_FFN_RATIO = 3.5  # 14336 / 4096, same table
 LLAMA3_KV_HEADS = 8  # same table
-ASPECT_RATIO = (
-    128  # hidden / layers: 4096/32 (same table), 12288/96 (GPT-3, arXiv 2005.14165 table 2.1)
-)
+ASPECT_RATIO = 128  # hidden / layers: 4096/32 (same table), 12288/96 (GPT-3, arXiv 2005.14165 table 2.1)
 HEAD_DIM = 128  # both tables
 
 
@@ -78,13 +76,13 @@ def typical_decoder(*, params: float, active_params: float | None = None) -> Sha
     (4096, 32)
     """
     tied = params < 3e9
-    step = 1024 if params >= 3e9 else 256
+    step, layer_step = (1024, 4) if params >= 3e9 else (128, 1)
     kv_heads = LLAMA3_KV_HEADS if params >= 3e9 else 4
     best: tuple[float, int, int] | None = None
     for hidden in range(step, 32 * 1024 + 1, step):
         embeddings = LLAMA3_VOCAB * hidden * (1 if tied else 2)
         per_layer = hidden * (2 * hidden + 2 * kv_heads * HEAD_DIM + 3 * LLAMA3_FFN_RATIO * hidden)
-        layers = round((params - embeddings) / per_layer / 4) * 4
+        layers = round((params - embeddings) / per_layer / layer_step) * layer_step
         if layers < 4:
             continue
         miss = abs(log(hidden / layers / ASPECT_RATIO))
@@ -118,7 +116,7 @@ def attention_flops_per_token(*, shape: Shape, seq_len: Any) -> Any:
 
 
 def training_flops(*, shape: Shape, tokens: Any, seq_len: Any) -> Any:
-    """Model FLOPs of a training run: 6 N D + 6 s q L D (Kaplan 2020, arXiv 2001.08361, plus causal attention).
+    """Model FLOPs of a training run: 6 N D + 6 s q L D (arXiv 2001.08361, plus causal attention).
 
     N counts the active parameters.
 
@@ -126,9 +124,7 @@ def training_flops(*, shape: Shape, tokens: Any, seq_len: Any) -> Any:
     >>> round(training_flops(shape=shape, tokens=200e9, seq_len=0) / (6 * 10e9 * 200e9), 3)
     1.0
     """
-    per_token = 6.0 * shape.active_params + 3.0 * attention_flops_per_token(
-        shape=shape, seq_len=seq_len
-    )
+    per_token = 6.0 * shape.active_params + 3.0 * attention_flops_per_token(shape=shape, seq_len=seq_len)
     return per_token * tokens
 
 

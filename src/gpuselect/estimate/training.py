@@ -54,9 +54,7 @@ def linear_time(
     passes * 2 P_active / (tp pp) * tokens / (R eff) * (1 + shape loss); the head runs on the last
     stage, its share of the stage time is averaged over the stages.
     """
-    balance = (
-        device.gemm_efficiency * device.peak / (device.bandwidth_efficiency * device.bandwidth)
-    )
+    balance = device.gemm_efficiency * device.peak / (device.bandwidth_efficiency * device.bandwidth)
     expert_active = shape.expert_params * shape.top_k / max(shape.n_experts, 1)
     dense_active = shape.active_layer_params - expert_active
     rate = device.peak * device.gemm_efficiency
@@ -113,9 +111,7 @@ def step_time(
         / (device.peak_16bit * constants.attention_efficiency)
     )  # fmt: skip
     bandwidth = device.bandwidth * device.bandwidth_efficiency
-    bytes_per_width = (
-        constants.elementwise_bytes_fused if fused else constants.elementwise_bytes_eager
-    )
+    bytes_per_width = constants.elementwise_bytes_fused if fused else constants.elementwise_bytes_eager
     elementwise = (
         bytes_per_width * (3.0 + extra) / 3.0 * (shape.hidden / 2.0 + shape.ffn / 6.0)
         * tokens * layers / plan.tp**0.8 / bandwidth
@@ -165,12 +161,7 @@ def _expert_parallel_time(
         device.network * constants.network_efficiency,
     )
     size = tokens * copies * shape.hidden * 2.0
-    return (
-        constants.exposed_ep
-        * 4.0
-        * layers
-        * all_to_all(size=size, ranks=plan.ep, bandwidth=bandwidth)
-    )
+    return constants.exposed_ep * 4.0 * layers * all_to_all(size=size, ranks=plan.ep, bandwidth=bandwidth)
 
 
 def data_parallel_bandwidth(*, plan: Plan, device: Device, constants: TrainingConstants) -> Any:

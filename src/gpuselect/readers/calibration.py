@@ -33,6 +33,4 @@ def _validated(kind: Any, name: str, folder: Path | None) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise CatalogError(
-            _("{file}: {key}: {what}").format(file=name, key=key, what=first["msg"])
-        ) from None
+        raise CatalogError(_("{file}: {key}: {what}").format(file=name, key=key, what=first["msg"])) from None

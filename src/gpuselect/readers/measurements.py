@@ -18,9 +18,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [{k: v for k, v in row.items() if v} for row in csv.DictReader(file)]
     except OSError as error:
-        raise InputError(
-            _("cannot read {file}: {why}").format(file=path, why=error.strerror)
-        ) from None
+        raise InputError(_("cannot read {file}: {why}").format(file=path, why=error.strerror)) from None
     if rows and "row_id" not in rows[0]:
         raise InputError(_("{file} has no column row_id").format(file=path))
     return rows

@@ -23,9 +23,7 @@ def read_workload_mapping(path: Path) -> dict[str, object]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or _("it is not UTF-8 text")
-        raise InputError(
-            _("cannot read {path}: {reason}").format(path=path, reason=reason)
-        ) from None
+        raise InputError(_("cannot read {path}: {reason}").format(path=path, reason=reason)) from None
     return parse_workload_text(text, name=str(path))
 
 

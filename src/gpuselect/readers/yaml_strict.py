@@ -21,7 +21,9 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if key in seen:
-            raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
+            raise yaml.MarkedYAMLError(
+                problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark
+            )
         seen[key] = loader.construct_object(value_node, deep=True)
     return seen
 
@@ -30,11 +32,11 @@ _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _m
 
 
 def parse_yaml(text: str, *, name: str) -> Any:
-    """Parse the text of a data file; raises CatalogError with file, line and column.
+    r"""Parse the text of a data file; raises CatalogError with file, line and column.
 
     >>> parse_yaml("a: 1", name="x.yaml")
     {'a': 1}
-    >>> parse_yaml("a: 1\\na: 2", name="x.yaml")
+    >>> parse_yaml("a: 1\na: 2", name="x.yaml")
     Traceback (most recent call last):
     ...
     gpuselect.errors.CatalogError: x.yaml:2:1: key 'a' is given twice

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -19,6 +19,7 @@ from gpuselect.report.format import to_ascii
 
 PIPE_WIDTH = 100_000
 GAP = 2  # columns between two cells
+NO_WRAPPING: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +72,24 @@ class Page:
         """A line to copy: never broken, even where it is wider than the terminal."""
         self._console.print(Text(f"  {text}", style="cyan"), soft_wrap=True)
 
-    def grid(self, grid: Grid, drops: Sequence[int] = ()) -> None:
-        """A table; on a narrow terminal columns go in the order of `drops`, and that is said."""
-        shown = shown_columns(grid, drops, self.style)
+    def grid(self, grid: Grid, drops: Sequence[int] = (), wrapped: Mapping[int, int] = NO_WRAPPING) -> None:
+        """A table; on a narrow terminal columns go in the order of `drops`, and that is said.
+
+        Columns in `wrapped` are broken into lines, down to that width, before any column goes.
+        """
+        shown = shown_columns(grid, drops, self.style, wrapped)
         table = Table(
             box=box.SIMPLE_HEAD if self.style.width and self.style.unicode else None,
             pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False, header_style="bold",
         )  # fmt: skip
+        rigid = bool(wrapped) and columns_fit(grid, shown, self.style, wrapped)
         for index in shown:
-            justify = "right" if index in grid.numeric else "left"
-            heading = Text(grid.header[index])
-            if justify == "right":
-                table.add_column(heading, overflow="fold", justify="right")
-            else:
-                table.add_column(heading, overflow="fold")
+            table.add_column(
+                Text(grid.header[index]),
+                overflow="fold",
+                justify="right" if index in grid.numeric else "left",
+                no_wrap=rigid and index not in wrapped,
+            )
         for row in grid.rows:
             table.add_row(*(Text(row[index]) for index in shown))
         self._console.print(table)
@@ -99,7 +104,9 @@ class Page:
         return text if self.style.unicode else to_ascii(text)
 
 
-def shown_columns(grid: Grid, drops: Sequence[int], style: Style) -> list[int]:
+def shown_columns(
+    grid: Grid, drops: Sequence[int], style: Style, wrapped: Mapping[int, int] = NO_WRAPPING
+) -> list[int]:
     """Indices of the columns that fit. The highest `drops` goes first, 0 stays always.
 
     >>> grid = Grid(("name", "long heading"), (("a", "b"),))
@@ -107,19 +114,35 @@ def shown_columns(grid: Grid, drops: Sequence[int], style: Style) -> list[int]:
     ([0], [0, 1])
     """
     shown = list(range(len(grid.header)))
-    if style.width is None or style.wide:
+    if style.wide:
         return shown
-    widths = [max(cell_len(row[index]) for row in (grid.header, *grid.rows)) + GAP for index in shown]
     order = sorted((i for i in shown if i < len(drops) and drops[i]), key=lambda i: -drops[i])
-    while sum(widths[index] for index in shown) - GAP > style.width and order:
+    while order and not columns_fit(grid, shown, style, wrapped):
         shown.remove(order.pop(0))
     return shown
 
 
-def grid_text(grid: Grid, drops: Sequence[int], style: Style, *, below: str = "") -> str:
+def columns_fit(grid: Grid, shown: Sequence[int], style: Style, wrapped: Mapping[int, int]) -> bool:
+    """Whether the columns fit the width, the wrapped ones at their least width."""
+    if style.width is None:
+        return True
+    widths = {index: max(cell_len(row[index]) for row in (grid.header, *grid.rows)) for index in shown}
+    least = [min(width, wrapped.get(index, width)) for index, width in widths.items()]
+    frame = 1 if style.unicode else 0  # the frame has one column between two cells
+    return sum(least) + (GAP + frame) * (len(least) - 1) <= style.width
+
+
+def grid_text(
+    grid: Grid,
+    drops: Sequence[int],
+    style: Style,
+    *,
+    below: str = "",
+    wrapped: Mapping[int, int] = NO_WRAPPING,
+) -> str:
     """A table alone, with a line below it."""
     page = Page(style)
-    page.grid(grid, drops)
+    page.grid(grid, drops, wrapped)
     if below:
         page.line(below, style="dim")
     return page.text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpuselect.decision import Considered, Cost, Decision, Estimate, FitAnswer, Offer, Option
 from gpuselect.i18n import _
@@ -22,7 +22,14 @@ HEADLINES = (
     "time_to_train_days", "streams", "images_per_s", "output_tok_s", "tokens_per_s",
     "requests_per_s", "latency_ms", "step_time_s",
 )  # fmt: skip
-SMALLER_IS_BETTER = frozenset({"time_to_train_days", "latency_ms", "step_time_s", "ttft_ms", "tpot_ms"})
+SECONDS: Mapping[str, float] = {  # the metrics that are times, and their unit [s]
+    "time_to_train_days": DAY_S,
+    "step_time_s": 1.0,
+    "ttft_ms": 1e-3,
+    "tpot_ms": 1e-3,
+    "latency_ms": 1e-3,
+}
+SMALLER_IS_BETTER = frozenset(SECONDS)
 
 
 def metric_label(key: str) -> str:
@@ -48,12 +55,8 @@ def metric_label(key: str) -> str:
     return labels.get(key, key.replace("_", " "))
 
 
-def _metric_unit(key: str) -> tuple[float, str]:
-    """Seconds per unit of a time metric (0: no time), and the unit of another one."""
-    seconds = {
-        "time_to_train_days": DAY_S, "step_time_s": 1.0, "ttft_ms": 1e-3, "tpot_ms": 1e-3,
-        "latency_ms": 1e-3,
-    }  # fmt: skip
+def metric_unit(key: str) -> str:
+    """Unit of the values of a metric as they are held; empty for a share."""
     units = {
         "tokens_per_s": _("tokens/s"),
         "tokens_per_s_per_accelerator": _("tokens/s"),
@@ -61,8 +64,13 @@ def _metric_unit(key: str) -> tuple[float, str]:
         "requests_per_s": _("requests/s"),
         "images_per_s": _("images/s"),
         "streams": _("streams"),
+        "time_to_train_days": _("days"),
+        "step_time_s": "s",
+        "ttft_ms": "ms",
+        "tpot_ms": "ms",
+        "latency_ms": "ms",
     }
-    return seconds.get(key, 0.0), units.get(key, "")
+    return units.get(key, "")
 
 
 def metric_text(key: str, estimate: Estimate) -> str:
@@ -73,7 +81,7 @@ def metric_text(key: str, estimate: Estimate) -> str:
     >>> metric_text("mfu", Estimate(value=0.42, low=0.36, high=0.48))
     '42 % (36 %–48 %)'
     """
-    seconds, unit = _metric_unit(key)
+    seconds, unit = SECONDS.get(key), metric_unit(key)
     if seconds:
         return spread_duration(estimate, seconds)
     if key == "mfu":
@@ -88,7 +96,7 @@ def metric_value(key: str, value: float) -> str:
     >>> metric_value("time_to_train_days", 44.46), metric_value("images_per_s", 812.4)
     ('44 days', '810 images/s')
     """
-    seconds, unit = _metric_unit(key)
+    seconds, unit = SECONDS.get(key), metric_unit(key)
     if seconds:
         return duration(value * seconds)
     return percent(value) if key == "mfu" else f"{significant(value, 2)} {unit}".rstrip()
@@ -181,27 +189,27 @@ def memory_text(option: Option) -> str:
     return f"{significant(fit.per_accelerator_gib)} / {gib(fit.usable_gib)}"
 
 
-def cost_parts(cost: Cost) -> list[tuple[str, str]]:
-    """Every known cost as (amount, per what), the one that matters most first.
+def cost_parts(cost: Cost) -> list[str]:
+    """Every known cost with what it is for, the one that matters most first.
 
-    >>> cost_parts(Cost(per_hour_usd=19.9, per_million_tokens_usd=0.42))
-    [('$19.90', 'hour'), ('$0.42', 'million tokens')]
+    >>> cost_parts(Cost(per_hour_usd=19.9, per_million_tokens_usd=0.42, acquisition_usd=4e5))
+    ['$19.90 / hour', '$0.42 / million tokens', '$400k to buy']
     """
     candidates = (
-        (cost.per_run_usd, _("run")),
-        (cost.per_month_usd, _("month")),
-        (cost.per_hour_usd, _("hour")),
-        (cost.per_million_tokens_usd, _("million tokens")),
-        (cost.acquisition_usd, _("purchase")),
-        (cost.buy_per_hour_usd, _("hour when bought")),
+        (cost.per_run_usd, _("{usd} / run")),
+        (cost.per_month_usd, _("{usd} / month")),
+        (cost.per_hour_usd, _("{usd} / hour")),
+        (cost.per_million_tokens_usd, _("{usd} / million tokens")),
+        (cost.acquisition_usd, _("{usd} to buy")),
+        (cost.buy_per_hour_usd, _("{usd} / hour when bought")),
     )
-    return [(money(usd), unit) for usd, unit in candidates if usd is not None]
+    return [text.format(usd=money(usd)) for usd, text in candidates if usd is not None]
 
 
 def cost_text(option: Option) -> str:
     """The most telling cost, or a word that none is known."""
     parts = cost_parts(option.cost)
-    return f"{parts[0][0]} / {parts[0][1]}" if parts else _("no price known")
+    return parts[0] if parts else _("no price known")
 
 
 def unit_cost_text(option: Option) -> str:
@@ -257,9 +265,10 @@ def decision_sentence(decision: Decision) -> str:
     key = headline_key(option)
     if key is not None:
         parts.append(f": {metric_label(key).lower()} {headline(option)}")
-    if costs := cost_parts(option.cost):
-        shown = [costs[0], *[part for part in costs[1:] if part[1] == _("million tokens")]]
-        parts.append(", " + ", ".join(f"{amount} / {unit}" for amount, unit in shown))
+    if option.cost != Cost():
+        parts.append(f", {cost_text(option)}")
+    if unit_cost_text(option) and option.cost.per_run_usd is None:
+        parts.append(_(", {usd} per million tokens").format(usd=money(option.cost.per_million_tokens_usd)))
     return "".join(parts) + "."
 
 
@@ -293,6 +302,7 @@ def role_label(role: str) -> str:
 def roles(options: Sequence[Option]) -> list[tuple[str, Option]]:
     """Each role with the option that has it, in the order that a reader expects."""
     found = {role: option for option in reversed(options) for role in option.roles}
+    found.setdefault("best", options[0])
     known = ("best", "smallest", "cheapest", "fastest", "no-price")
     order = [role for role in known if role in found] + [r for r in found if r not in known]
     return [(role, found[role]) for role in order]

@@ -195,7 +195,7 @@ def _cost(options: Sequence[Option]) -> list[Block]:
     amounts = tuple(
         (
             hardware_text(option),
-            "; ".join(f"{usd} / {unit}" for usd, unit in cost_parts(option.cost)) or _("no price known"),
+            "; ".join(cost_parts(option.cost)) or _("no price known"),
             _price_basis(option),
         )
         for option in options

@@ -14,19 +14,20 @@ from gpuselect.report.format import significant
 from gpuselect.report.markdown import grid_lines
 from gpuselect.report.plain import plain, to_text
 
-FORMATS = ("table", "json", "markdown", "csv")
+LONGEST_LIST = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: key in the rows, heading, and how early it goes when the terminal is narrow.
 
-    Columns with a higher `drop` go first; 0 stays always.
+    Columns with a higher `drop` go first; 0 stays always. A `wrapped` one is broken into lines.
     """
 
     key: str
     heading: str
     drop: int = 0
+    wrapped: bool = False
 
 
 def cell(value: Any) -> str:
@@ -48,7 +49,10 @@ def cell(value: Any) -> str:
 
 
 def as_grid(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Grid:
-    """The rows as text cells; a column whose values are all numbers is set to the right."""
+    """The rows as text cells; a column whose values are all numbers is set to the right.
+
+    Of a long list the first names and the number of the others are shown.
+    """
     numeric = frozenset(
         index
         for index, column in enumerate(columns)
@@ -57,9 +61,22 @@ def as_grid(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Gri
     )
     return Grid(
         header=tuple(column.heading for column in columns),
-        rows=tuple(tuple(cell(row.get(column.key)) for column in columns) for row in rows),
+        rows=tuple(tuple(_short(row.get(column.key)) for column in columns) for row in rows),
         numeric=numeric,
     )
+
+
+def wrapped_columns(columns: Sequence[Column]) -> dict[int, int]:
+    """The columns that may be broken into lines, with the width that they need at least."""
+    return {index: 16 for index, column in enumerate(columns) if column.wrapped}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | tuple) and len(value) > LONGEST_LIST:
+        text = _("{names} and {count} more")
+        shown = value[: LONGEST_LIST - 1]
+        return text.format(names=cell(shown), count=len(value) - len(shown))
+    return cell(value)
 
 
 def _is_number(value: Any) -> bool:

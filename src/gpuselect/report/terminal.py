@@ -9,28 +9,31 @@ from gpuselect.i18n import _
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page, Style
 from gpuselect.report.describe import (
+    SECONDS,
     cost_parts,
     cost_text,
     decision_sentence,
     fit_sentence,
     hardware_text,
-    headline,
     headline_key,
     memory_text,
     metric_label,
     metric_text,
+    metric_unit,
     offer_text,
     plan_text,
     role_label,
     roles,
     ruled_out,
+    spread,
     unit_cost_text,
 )
-from gpuselect.report.format import count_of, gib, money, power, significant
+from gpuselect.report.format import UNKNOWN, count_of, gib, money, power, significant
 
 EXAMPLES = 5
 OPTIONS = 10
-DROPS = (0, 0, 6, 1, 0, 2, 5, 3, 4)  # one for each column of _options_grid
+DROPS = (0, 0, 6, 2, 0, 1, 5, 3, 4)  # one for each column of _options_grid
+WRAPPED = {1: 20}  # the name of the hardware may take several lines
 
 
 def decision_text(decision: Decision, style: Style | None = None) -> str:
@@ -67,24 +70,30 @@ def _options(page: Page, options: Sequence[Option]) -> None:
         tuple(grid.header[index] for index in kept),
         tuple(tuple(row[index] for index in kept) for row in grid.rows),
     )
-    page.grid(slim, [DROPS[index] for index in kept])
+    page.grid(slim, [DROPS[index] for index in kept], WRAPPED)
 
 
 def _options_grid(options: Sequence[Option]) -> Grid:
-    key = headline_key(options[0])
+    priced = any(cost_parts(option.cost) for option in options)
     header = (
-        "#", _("Accelerators"), _("Plan"), _("Memory each"),
-        metric_label(key) if key else _("Speed"), _("Cost"), _("Per token"), _("Framework"),
+        "#",
+        _("Accelerators"),
+        _("Plan"),
+        _("Memory each"),
+        _speed_heading(headline_key(options[0])),
+        _("Cost"),
+        _("Per token"),
+        _("Framework"),
         _("Score"),
-    )  # fmt: skip
+    )
     rows = tuple(
         (
             f"{option.rank or index}{'=' if option.tied_with_winner and index > 1 else ''}",
             count_of(option.count, option.accelerator_name),
             plan_text(option),
             memory_text(option),
-            headline(option),
-            cost_text(option),
+            _speed_cell(option),
+            cost_text(option) if priced else "",
             unit_cost_text(option),
             "" if option.framework is None else option.framework.name,
             f"{option.score.total:.2f}",
@@ -92,6 +101,21 @@ def _options_grid(options: Sequence[Option]) -> Grid:
         for index, option in enumerate(options, start=1)
     )
     return Grid(header, rows)
+
+
+def _speed_heading(key: str | None) -> str:
+    """Times carry their unit in the cell, because it varies; rates carry it here."""
+    if key is None:
+        return _("Speed")
+    return metric_label(key) if key in SECONDS else f"{metric_label(key)}, {metric_unit(key)}"
+
+
+def _speed_cell(option: Option) -> str:
+    key = headline_key(option)
+    if key is None:
+        return UNKNOWN
+    estimate = option.performance[key]
+    return metric_text(key, estimate) if key in SECONDS else spread(estimate)
 
 
 def _more(page: Page, count: int) -> None:
@@ -135,7 +159,7 @@ def _memory(page: Page, option: Option) -> None:
 def _cost(page: Page, option: Option) -> None:
     cost = option.cost
     if parts := cost_parts(cost):
-        text = _("Cost: {parts}").format(parts=", ".join(f"{usd} / {per}" for usd, per in parts))
+        text = _("Cost: {parts}").format(parts=", ".join(parts))
         page.bullet(text)
     for offer in (cost.offer, cost.purchase):
         if offer is not None:
