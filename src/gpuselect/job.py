@@ -79,7 +79,7 @@ def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[
     params = workload.params
     shape = typical_decoder(params=params.total, active_params=params.active)
     kind = (
-        _("mixture of experts read as total size, with fewer active parameters")
+        _("mixture of experts (128, 8 active) around a dense decoder")
         if (params.active)
         else _("dense decoder")
     )
@@ -132,6 +132,12 @@ def training_job(
         notes.append(Note("default-max-count", _("at most {n} accelerators").format(n=job.max_count)))
     if not job.deadline_given:
         notes.append(Note("default-deadline", _("clusters that finish within 30 days are preferred")))
+    notes.append(
+        Note(
+            "layout-near-best",
+            _("plans are valid and near-best: layouts within 10 % of each other cannot be told apart"),
+        )
+    )
     return job, notes
 
 

@@ -213,6 +213,8 @@ def warnings_of(
             notes.append(Note("price-undated", _("the price of {p} is undated").format(p=paid.provider)))
         elif age > STALE_MONTHS:
             notes.append(Note("price-stale", _("the price is {age:.0f} months old").format(age=age)))
+        if not paid.is_offer:
+            notes.append(Note("price-not-an-offer", _("the price is a market figure, not an offer")))
     assumed = [key for key, figure in site.accelerator.figures() if figure.status == "assumed"]
     if assumed:
         text = _("assumed in the catalog: {keys}").format(keys=", ".join(assumed[:4]))

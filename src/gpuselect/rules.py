@@ -120,6 +120,11 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "The price row behind the cost is older than six months.", "data/prices.csv",
         "Ask the provider, and give the quotation in an overlay.",
     ),
+    "price-not-an-offer": Explanation(
+        "The price is a market median or a list price that somebody reported, not an offer.",
+        "data/prices.csv, column is_offer",
+        "Ask a provider, and give the quotation in an overlay.",
+    ),
     "memory-tight": Explanation(
         "The need is between 85 and 100 % of the usable memory: allocator luck decides.",
         "feasibility study, section 7: within 15 % of capacity only 75 % of fit decisions are right",

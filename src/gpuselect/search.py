@@ -22,6 +22,7 @@ from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.plan import Plan, node_counts, serving_plans, stack, take, training_plans
 from gpuselect.units import GIB
 
+TIGHT_FROM, TIGHT_PENALTY = 0.85, 1.05  # a roomy plan is preferred to a tight one 5 % faster
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -108,7 +109,7 @@ def search_training(
     sites: Sequence[Site], job: TrainingJob, *, pins: Mapping[str, int], calibration: Calibration,
     reserve: float = 0.0,
 ) -> Found:  # fmt: skip
-    """Best plan (least step time) that fits, for each site and count."""
+    """Best plan that fits, for each site and count: least step time, tight memory counted as 5 % slower."""
     grid = training_grid(sites, job, pins)
     if grid is None:
         return Found((), {})
@@ -132,12 +133,13 @@ def search_training(
         frozen_base=job.method in ("lora", "qlora"),
     )  # fmt: skip
     step = _broadcast(step, len(index))
+    tight = memory.total > TIGHT_FROM * usable
     fitting = [
         Candidate(
             site=int(index[i]), plan=take(plan, i), memory=_scalar(memory, i), usable=float(usable[i]),
             step=_scalar(step, i),
         )
-        for i in _best_rows(index, plan.count, step.total)
+        for i in _best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
     ]  # fmt: skip
     return Found(tuple(fitting), nearest)
 

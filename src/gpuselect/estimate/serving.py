@@ -180,8 +180,8 @@ def steady_state(
 ) -> Serving:
     """Continuous batching in a closed loop of `batch` sequences per replica.
 
-    TPOT = decode step + share of the prefills that interrupt it; a pipeline of pp stages keeps pp
-    batches in flight, each 1/pp of the sequences.
+    TPOT = decode step + share of the prefills that interrupt it; a full
+    pipeline of pp stages keeps pp groups of batch / pp sequences in flight, one per stage.
     """
     context = input_tokens + output_tokens / 2.0
     prefill = prefill_time(
@@ -190,13 +190,11 @@ def steady_state(
     )  # fmt: skip
     decode = decode_step_time(
         shape=shape, plan=plan, device=device, engine=engine, constants=constants,
-        weight_bytes=weight_bytes, kv_bytes=kv_bytes, batch=batch, context=context,
+        weight_bytes=weight_bytes, kv_bytes=kv_bytes, batch=np.maximum(batch / plan.pp, 1.0), context=context,
     )  # fmt: skip
     tpot = decode + np.maximum(batch - 1.0, 0.0) / output_tokens * prefill / constants.scheduling
     per_sequence = output_tokens * tpot + prefill
-    overlap = np.minimum(plan.pp, np.maximum(batch, 1.0))
     requests = plan.replicas * batch / per_sequence * constants.scheduling
-    requests = requests * np.where(batch > 1, 0.5 + 0.5 * overlap, 1.0)
     ttft = prefill + constants.server_overhead_s * engine.python
     return Serving(
         batch=batch,

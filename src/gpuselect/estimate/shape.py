@@ -11,6 +11,7 @@ LLAMA3_FFN_RATIO = 3.5  # 14336 / 4096, same table
 LLAMA3_KV_HEADS = 8  # same table
 ASPECT_RATIO = 128  # hidden / layers: 4096/32 (same table), 12288/96 (GPT-3, arXiv 2005.14165 table 2.1)
 HEAD_DIM = 128  # both tables
+MOE_EXPERTS = (128, 8)  # experts, active experts: Qwen3, arXiv 2505.09388, table 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +66,47 @@ class Shape:
 
 
 def typical_decoder(*, params: float, active_params: float | None = None) -> Shape:
-    """A dense decoder of the field's usual proportions for a bare parameter count.
+    """A decoder of the field's usual proportions for a bare parameter count.
 
     Proportions of Llama 3 (arXiv 2407.21783, table 3): FFN 3.5 h gated, 8 KV heads, head
     dimension 128, vocabulary 128256 untied (tied below 3B), hidden / layers near 128. The count that
-    was asked for is kept; layers and width are the nearest usual ones.
+    was asked for is kept; layers and width are the nearest usual ones. With `active_params` a
+    mixture of experts whose token meets a dense decoder of that size: 128 experts, 8 of them active
+    (Qwen3, arXiv 2505.09388, table 2).
 
     >>> shape = typical_decoder(params=8e9)
     >>> shape.hidden, shape.n_layers
     (4096, 32)
     """
+    active = active_params or params
+    hidden, layers, kv_heads = _usual_proportions(active)
+    heads = hidden // HEAD_DIM
+    experts, top_k = MOE_EXPERTS if active < params else (0, 0)
+    return Shape(
+        params=params,
+        active_params=active,
+        embedding_params=min(LLAMA3_VOCAB * hidden, active / 3),
+        tied=active < 3e9,
+        n_layers=layers,
+        hidden=hidden,
+        ffn=LLAMA3_FFN_RATIO * hidden,
+        n_heads=heads,
+        n_kv_heads=min(kv_heads, heads),
+        head_dim=HEAD_DIM,
+        vocab=LLAMA3_VOCAB,
+        kv_width=2.0 * min(kv_heads, heads) * HEAD_DIM,
+        attention_layers=layers,
+        window=0,
+        windowed_layers=0,
+        n_experts=experts,
+        top_k=top_k,
+        expert_params=(params - active) / (1.0 - top_k / experts) if experts else 0.0,
+        max_context=131_072,
+    )
+
+
+def _usual_proportions(params: float) -> tuple[int, int, int]:
+    """Width, layers and KV heads of a dense decoder of this size."""
     tied = params < 3e9
     step, layer_step = (1024, 4) if params >= 3e9 else (128, 1)
     kv_heads = LLAMA3_KV_HEADS if params >= 3e9 else 4
@@ -88,26 +120,7 @@ def typical_decoder(*, params: float, active_params: float | None = None) -> Sha
         miss = abs(log(hidden / layers / ASPECT_RATIO))
         if best is None or miss < best[0]:
             best = (miss, hidden, layers)
-    hidden, layers = (best[1], best[2]) if best else (256, 4)
-    heads = hidden // HEAD_DIM
-    return Shape(
-        params=params,
-        active_params=active_params or params,
-        embedding_params=min(LLAMA3_VOCAB * hidden, params / 3),
-        tied=tied,
-        n_layers=layers,
-        hidden=hidden,
-        ffn=LLAMA3_FFN_RATIO * hidden * (active_params or params) / params,
-        n_heads=heads,
-        n_kv_heads=min(kv_heads, heads),
-        head_dim=HEAD_DIM,
-        vocab=LLAMA3_VOCAB,
-        kv_width=2.0 * min(kv_heads, heads) * HEAD_DIM,
-        attention_layers=layers,
-        window=0,
-        windowed_layers=0,
-        max_context=131_072,
-    )
+    return (best[1], best[2], kv_heads) if best else (256, 4, kv_heads)
 
 
 def attention_flops_per_token(*, shape: Shape, seq_len: Any) -> Any:
