@@ -14,7 +14,7 @@ from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
 from gpuselect.names import resolve_accelerator
 from gpuselect.options import build_option, fit_state, memory_fit
-from gpuselect.ranking import next_commands, rank, select, sensitivity
+from gpuselect.ranking import closest_late, next_commands, rank, select, sensitivity
 from gpuselect.search import Candidate, Found, Site, search_serving, search_training
 from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
@@ -91,7 +91,7 @@ def recommend(
         recommendations=tuple(replace(o, rank=n) for n, o in enumerate(priced, 1)),
         unpriced=unpriced,
         considered=_considered(field, found, missed, job, workload, catalog, calibration),
-        near_misses=_near_misses(field, found),
+        near_misses=_near_misses(field, found) if chosen or not options else closest_late(options, missed),
         sensitivity=sensitivity(priced),
         next_commands=next_commands(priced, workload),
         data_date=max((p.as_of for p in catalog.prices if p.as_of), default=""),

@@ -77,6 +77,8 @@ def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[
     if workload.params is None:
         raise InputError(_("give the model: --model llama-3.1-8b, or a size: --params 10B"))
     params = workload.params
+    if not 1e6 <= params.total <= 1e15:
+        raise InputError(_("params: {n:.3g} is outside 1M to 1000T parameters").format(n=params.total))
     shape = typical_decoder(params=params.total, active_params=params.active)
     kind = (
         _("mixture of experts (128, 8 active) around a dense decoder")

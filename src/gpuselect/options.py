@@ -21,6 +21,7 @@ from gpuselect.search import Candidate, Site
 from gpuselect.tco import (
     HOURS_PER_MONTH,
     CostDefaults,
+    bill,
     energy_kwh,
     ownership_per_hour,
     power_w,
@@ -136,6 +137,12 @@ def deployment_power(
     )  # fmt: skip
 
 
+def _sharing_a_node(candidate: Candidate) -> int:
+    """Accelerators that must sit in one instance: all of a training run, one replica of a server."""
+    plan = candidate.plan
+    return int(plan.tp * plan.pp) if candidate.serving is not None else int(plan.count)
+
+
 def cost_of(
     candidate: Candidate,
     site: Site,
@@ -157,8 +164,8 @@ def cost_of(
     acquire = workload.acquire or "any"
     if acquire in ("any", "rent"):
         price = rent_price(
-            prices=catalog.prices, hardware=site.accelerator.id, count=count, per_node=per_node,
-            region=workload.region,
+            prices=catalog.prices, hardware=site.accelerator.id, count=count,
+            together=min(_sharing_a_node(candidate), per_node), region=workload.region,
         )  # fmt: skip
         if price is not None:
             rent, offer = price.usd * count, offer_of(price.row)
@@ -169,7 +176,7 @@ def cost_of(
             factor = 1.0 if with_server or per_node == 1 else float(defaults.server_factor)
             nodes = node_count(count, site.system)
             network = float(defaults.network_share) if nodes > 1 else 0.0
-            acquisition = bought.usd * count * factor / (1.0 - network)
+            acquisition = bill(bought.row, count) * factor / (1.0 - network)
             buy = ownership_per_hour(
                 acquisition=acquisition, power=power, defaults=defaults,
                 years=float(workload.years or defaults.years),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuselect.catalog import Catalog
@@ -64,11 +64,33 @@ def select(
             pool = within
         affordable = [o for o in pool if within_budget(o, workload)]
         if not affordable:
-            missed[name] = Note("over-budget", _("every fitting count costs more than the budget"))
+            missed[name] = Note("over-budget", _budget_text(pool))
             continue
         chosen.append(min(affordable, key=_count_key))
-    wish = isinstance(job, TrainingJob) and not job.deadline_given
-    return (late if wish and not chosen else chosen), missed
+    only_late = all(note.code == "deadline-missed" for note in missed.values())
+    if isinstance(job, TrainingJob) and not job.deadline_given and not chosen and only_late:
+        chosen = [o for o in late if within_budget(o, workload)]
+    return chosen, missed
+
+
+def _budget_text(pool: Sequence[Option]) -> str:
+    """What the cheapest fitting count costs."""
+    least = min((o for o in pool if run_cost(o)), key=lambda o: run_cost(o) or 0.0, default=None)
+    if least is None:
+        return _("no price is known")
+    return _("the cheapest fitting count, {n}, costs ${c:.4g} ({h:.4g} per hour)").format(
+        n=least.count, c=run_cost(least), h=least.cost.per_hour_usd
+    )
+
+
+def closest_late(options: Sequence[Option], missed: Mapping[str, Note]) -> tuple[Note, ...]:
+    """The five cards that came nearest to the deadline or the budget, with what they would need."""
+    best: dict[str, Option] = {}
+    for option in sorted(options, key=lambda o: (days(o) or 0.0, run_cost(o) or 0.0)):
+        best.setdefault(option.accelerator, option)
+    return tuple(
+        Note(missed[name].code, f"{name}: {missed[name].text}") for name in list(best)[:5] if name in missed
+    )
 
 
 def _count_key(option: Option) -> tuple[float, float]:

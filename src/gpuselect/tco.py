@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,30 +46,29 @@ class UnitPrice:
 
 
 def rent_price(
-    *, prices: Sequence[Price], hardware: str, count: int, per_node: int, region: str | None
+    *, prices: Sequence[Price], hardware: str, count: int, together: int, region: str | None
 ) -> UnitPrice | None:
-    """Cheapest on-demand price per accelerator-hour that can serve `count` accelerators.
+    """Cheapest on-demand rent of `count` accelerators, `together` of which must share an instance.
 
-    More than one accelerator asks for instances whose size divides the count (whole nodes where
-    offered). Offers win over market medians; a region keeps rows whose region or provider text
-    contains it.
+    Whole instances are paid: count / n_accel, rounded up; a larger instance may be cheaper than a
+    fitting one, and a price per GPU or per chip counts for any number. Offers win over market medians; a
+    region keeps the rows that lie in it. The result
+    is per accelerator that is used, in USD per hour.
     """
     rows = [p for p in prices if p.hardware == hardware and p.kind == "rent" and p.term in RENT_TERMS]
     if region:
         rows = [p for p in rows if in_region(p, region)]
-    size = min(count, per_node)
-    fitting = [p for p in rows if p.n_accel <= count and count % p.n_accel == 0]
-    whole = [p for p in fitting if p.n_accel >= size]
-    for pool in (
-        [p for p in whole if p.is_offer],
-        [p for p in fitting if p.is_offer],
-        whole,
-        fitting,
-    ):
+    roomy = [p for p in rows if p.n_accel >= together or "per GPU" in p.instance or "per chip" in p.instance]
+    for pool in ([p for p in roomy if p.is_offer], roomy):
         if pool:
-            row = min(pool, key=lambda p: (p.price / p.n_accel, p.provider, p.instance, p.region))
-            return UnitPrice(usd=row.price / row.n_accel, row=row)
+            best = min(pool, key=lambda p: (bill(p, count), p.as_of == "", p.provider, p.instance, p.region))
+            return UnitPrice(usd=bill(best, count) / count, row=best)
     return None
+
+
+def bill(price: Price, count: int) -> float:
+    """USD per hour for the whole instances that hold `count` accelerators."""
+    return ceil(count / price.n_accel) * price.price
 
 
 REGION_PREFIXES = {
