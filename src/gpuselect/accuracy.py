@@ -125,21 +125,34 @@ def shape_of_row(row: Row, catalog: Catalog) -> Shape:
     )  # fmt: skip
 
 
-def training_plan(row: Row) -> Plan:
-    """The plan that the row states; what it leaves open gets the usual value."""
+def _layout(row: Row) -> tuple[int, int, int, int, int]:
+    """Count, tp, pp, cp, dp of a row.
+
+    A width that is not stated is 1, but a data-parallel group is never wider than the global batch:
+    the rest is tensor parallel inside a node, then pipeline.
+    """
     count = int(number(row, "n_accel", 1)) or 1
     tp, pp, cp = (max(int(number(row, k, 1)), 1) for k in ("tp", "pp", "cp"))
     dp = int(number(row, "dp")) or max(count // (tp * pp * cp), 1)
+    batch = int(number(row, "global_batch"))
+    if "tp" not in row and "dp" not in row and 0 < batch < dp:
+        accum = max(int(number(row, "grad_accum", 1)), 1)
+        dp = max(batch // accum, 1)
+        tp = min(8, max(count // (pp * cp * dp), 1))
+        pp = max(count // (tp * cp * dp), 1) if "pp" not in row else pp
+    return count, tp, pp, cp, dp
+
+
+def training_plan(row: Row) -> Plan:
+    """The plan that the row states; what it leaves open gets the usual value."""
+    count, tp, pp, cp, dp = _layout(row)
     micro = int(number(row, "micro_batch", 1)) or 1
     batch = int(number(row, "global_batch")) or micro * dp * max(int(number(row, "grad_accum", 1)), 1)
     accum = max(round(batch / (micro * dp)), 1)
     if accum == 1:
         micro = max(round(batch / dp), 1)
-    zero = (
-        int(number(row, "zero_stage"))
-        if "zero_stage" in row
-        else (3 if dp > 1 and pp == 1 and tp == 1 else 1)
-    )
+    usual_zero = 3 if dp > 1 and pp == 1 and tp == 1 else 1
+    zero = int(number(row, "zero_stage", usual_zero))
     recompute = RECOMPUTE.index(row["recompute"]) if row.get("recompute") in RECOMPUTE else 0
     if recompute == 1 and "megatron" in row.get("framework", "").lower():
         recompute = 0  # Megatron's "selective" repeats the attention core only
@@ -147,6 +160,24 @@ def training_plan(row: Row) -> Plan:
         count=count, tp=tp, pp=pp, dp=dp, ep=max(int(number(row, "ep", 1)), 1), cp=cp,
         zero_stage=zero, recompute=recompute, micro_batch=micro, grad_accum=accum,
     )  # fmt: skip
+
+
+TRAINING_PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")
+
+
+def _training_precision(row: Row, accelerator: Accelerator) -> str:
+    """Compute precision of a row; MLPerf submissions run FP8 where the card has it (feasibility study)."""
+    usual = (
+        "fp8"
+        if row.get("source_id", "").startswith("mlperf") and "fp8" in accelerator.dense_tflops
+        else "bf16"
+    )
+    stated = row.get("compute_precision", usual).split("-")[0]
+    stated = {"amp": "fp16", "fp8_hybrid": "fp8"}.get(stated, stated)
+    for precision in (stated, "bf16", "fp16"):
+        if precision in TRAINING_PRECISIONS and peak_tflops(accelerator, precision) is not None:
+            return precision
+    return "fp32"
 
 
 def predict_training(row: Row, catalog: Catalog, calibration: Calibration) -> Scored | Skipped:
@@ -167,13 +198,7 @@ def _predict_training(row: Row, catalog: Catalog, calibration: Calibration) -> S
     if not number(row, "seq_len"):
         raise _Skip("length-unknown")
     accelerator = accelerator_of(row, catalog)
-    precision = row.get("compute_precision", "bf16").split("-")[0]
-    precision = {"amp": "fp16", "fp8_hybrid": "fp8"}.get(precision, precision)
-    precision = (
-        precision if precision in ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4") else "bf16"
-    )
-    if peak_tflops(accelerator, precision) is None:
-        precision = "fp16" if peak_tflops(accelerator, "fp16") else "fp32"
+    precision = _training_precision(row, accelerator)
     dev = device(
         accelerator, system_of(catalog).get(accelerator.id), precision=precision, serving=False,
         calibration=calibration,

@@ -86,7 +86,13 @@ def _budget_text(pool: Sequence[Option]) -> str:
 def closest_late(options: Sequence[Option], missed: Mapping[str, Note]) -> tuple[Note, ...]:
     """The five cards that came nearest to the deadline or the budget, with what they would need."""
     best: dict[str, Option] = {}
-    for option in sorted(options, key=lambda o: (days(o) or 0.0, run_cost(o) or 0.0)):
+    dear = any(note.code == "over-budget" for note in missed.values())
+    unknown = float("inf")
+    order = sorted(
+        options,
+        key=lambda o: (run_cost(o) or unknown if dear else days(o) or 0.0, o.count, o.accelerator),
+    )
+    for option in order:
         best.setdefault(option.accelerator, option)
     return tuple(
         Note(missed[name].code, f"{name}: {missed[name].text}") for name in list(best)[:5] if name in missed
