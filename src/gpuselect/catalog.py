@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -37,14 +38,18 @@ class Entry(BaseModel):
 
     def figures(self) -> Iterator[tuple[str, Figure | Fact]]:
         """Every sourced value of the entry with its key path, e.g. `dense_tflops.bf16`."""
-        for key in type(self).model_fields:
-            value = getattr(self, key)
+        for key, value in self.__dict__.items():
             if isinstance(value, Figure | Fact):
                 yield key, value
             elif isinstance(value, dict):
                 for inner, item in value.items():
                     if isinstance(item, Figure | Fact):
                         yield f"{key}.{inner}", item
+
+    @cached_property
+    def assumed(self) -> tuple[str, ...]:
+        """Key paths of the figures that are assumptions."""
+        return tuple(key for key, figure in self.figures() if figure.status == "assumed")
 
     def cite(self, figure: Figure | Fact) -> Citation:
         """Key and place of the source of one of this entry's figures."""
@@ -219,7 +224,7 @@ class Price:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalog:
     """Everything that the data folder says. Models are validated when asked for."""
 
@@ -230,3 +235,11 @@ class Catalog:
     systems: Mapping[str, System]
     prices: tuple[Price, ...]
     sources: Mapping[str, Source]
+
+    @cached_property
+    def prices_of(self) -> Mapping[str, tuple[Price, ...]]:
+        """Price rows by accelerator id."""
+        found: dict[str, list[Price]] = {}
+        for row in self.prices:
+            found.setdefault(row.hardware, []).append(row)
+        return {name: tuple(rows) for name, rows in found.items()}

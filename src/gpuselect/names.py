@@ -10,27 +10,41 @@ from gpuselect.catalog import Accelerator, Catalog, Framework, Model, WeightForm
 from gpuselect.errors import InputError
 from gpuselect.i18n import _
 
-PREFIXES = ("nvidia", "geforce", "tesla", "amd", "instinct", "radeon", "intel", "google", "aws", "huawei")
+PREFIXES = frozenset({
+    "nvidia", "geforce", "tesla", "amd", "instinct", "radeon", "intel", "google", "aws", "huawei",
+    "cloud",
+})  # fmt: skip
+FAMILIES = ("rtx", "gtx", "rx", "jetson", "apple", "quadro", "tpu", "ascend")
 
 
 def squeeze(name: str) -> str:
     """A name without case, spaces, signs, vendor words and the unit of its memory size.
 
-    >>> squeeze("NVIDIA A100 80 GB"), squeeze("rtx-4090-24gb")
-    ('a10080', 'rtx409024')
+    >>> squeeze("NVIDIA A100 80 GB"), squeeze("rtx-4090-24gb"), squeeze("A10G")
+    ('a10080', 'rtx409024', 'a10g')
     """
-    text = name.lower().strip()
-    words = [w for w in re.split(r"[\s_/-]+", text) if w and w not in PREFIXES]
-    joined = "".join(words)
-    return re.sub(r"(\d+)g(i?b)?(?=$|\D)", r"\1", joined)
+    words = [w for w in re.split(r"[\s_/-]+", name.lower()) if w and w not in PREFIXES]
+    joined = ""
+    for word in words:
+        size = re.fullmatch(r"(\d+)g(i?b)?", word)
+        if size:
+            joined += size[1]
+        elif not (word in ("g", "gb", "gib") and joined[-1:].isdigit()):
+            joined += re.sub(r"(?<=\d)gi?b$", "", word)
+    return joined
 
 
-def _unknown(what: str, name: str, known: Iterable[str], listing: str) -> InputError:
+def _unknown(
+    what: str, name: str, known: Iterable[str], listing: str, spellings: Iterable[str] = ()
+) -> InputError:
+    """The error for an unknown name: ids that contain it, one near spelling, near ids."""
     names = list(known)
-    wanted = name.lower().strip()
-    near = [k for k in names if wanted and k.startswith(wanted)][:3]
-    near += [k for k in names if squeeze(wanted) and squeeze(wanted) in squeeze(k) and k not in near]
-    near += [k for k in get_close_matches(wanted, names, n=3, cutoff=0.5) if k not in near]
+    wanted = re.sub(r"(?<=\d)o+|o+(?=\d)", lambda hit: "0" * len(hit[0]), name.lower().strip())
+    inside = [k for k in names if wanted and k.startswith(wanted)]
+    inside += [k for k in names if squeeze(wanted) and squeeze(wanted) in squeeze(k)]
+    near = get_close_matches(wanted, names, n=3, cutoff=0.5)
+    spelled = get_close_matches(wanted, list(spellings), n=1, cutoff=0.8)
+    near = list(dict.fromkeys([*spelled, *inside, *near]))
     hint = _("; did you mean {near}?").format(near=", ".join(near[:3])) if near else ""
     return InputError(
         _("unknown {what} {name!r}{hint} (gpuselect list {listing})").format(
@@ -42,26 +56,40 @@ def _unknown(what: str, name: str, known: Iterable[str], listing: str) -> InputE
 def resolve_accelerator(name: str, catalog: Catalog) -> tuple[Accelerator, str | None]:
     """The accelerator of a name, and a sentence when a variant had to be assumed.
 
-    Ids and aliases first, then ids without signs, then the declared default of a loose name. Raises
-    InputError with near matches.
+    Ids and aliases first, then the declared default of a loose name, then marketing names; each
+    also without or with the family word (`4090`, `rtx-4090`). Raises InputError with near matches.
     """
-    key = squeeze(name)
-    exact: dict[str, Accelerator] = {}
-    loose: dict[str, Accelerator] = {}
-    for entry in catalog.accelerators.values():
-        for spelling in (entry.id, entry.name, *entry.aliases):
-            exact.setdefault(squeeze(spelling), entry)
-        for spelling in entry.default_for:
-            loose.setdefault(squeeze(spelling), entry)
     if name in catalog.accelerators:
         return catalog.accelerators[name], None
-    for wanted in (key, key.removeprefix("rtx")):
+    exact, loose, titles = _spellings(catalog.accelerators.values())
+    key = squeeze(name)
+    for wanted in (key, *(key.removeprefix(f) for f in FAMILIES), *(f + key for f in FAMILIES)):
         if wanted in exact:
             return exact[wanted], None
         if wanted in loose:
             entry = loose[wanted]
             return entry, _("{name} was read as {id}").format(name=name, id=entry.id)
-    raise _unknown(_("accelerator"), name, catalog.accelerators, "accelerators")
+        if wanted in titles:
+            return titles[wanted], None
+    entries = catalog.accelerators.values()
+    spellings = [s for entry in entries for s in (*entry.default_for, *entry.aliases)]
+    raise _unknown(_("accelerator"), name, catalog.accelerators, "accelerators", spellings)
+
+
+def _spellings(
+    entries: Iterable[Accelerator],
+) -> tuple[dict[str, Accelerator], dict[str, Accelerator], dict[str, Accelerator]]:
+    """Squeezed ids and aliases, loose names, and marketing names, each with its accelerator."""
+    exact: dict[str, Accelerator] = {}
+    loose: dict[str, Accelerator] = {}
+    titles: dict[str, Accelerator] = {}
+    for entry in entries:
+        for spelling in (entry.id, *entry.aliases):
+            exact.setdefault(squeeze(spelling), entry)
+        for spelling in entry.default_for:
+            loose.setdefault(squeeze(spelling), entry)
+        titles.setdefault(squeeze(entry.name), entry)
+    return exact, loose, titles
 
 
 def resolve_model(name: str, catalog: Catalog) -> Model:

@@ -164,14 +164,16 @@ def cost_of(
     acquire = workload.acquire or "any"
     if acquire in ("any", "rent"):
         price = rent_price(
-            prices=catalog.prices, hardware=site.accelerator.id, count=count,
+            prices=catalog.prices_of.get(site.accelerator.id, ()), hardware=site.accelerator.id, count=count,
             together=min(_sharing_a_node(candidate), per_node), region=workload.region,
         )  # fmt: skip
         if price is not None:
             rent, offer = price.usd * count, offer_of(price.row)
             items.append((_("rent"), rent, "hour"))
     if acquire in ("any", "buy"):
-        bought, with_server = purchase_price(prices=catalog.prices, hardware=site.accelerator.id, today=today)
+        bought, with_server = purchase_price(
+            prices=catalog.prices_of.get(site.accelerator.id, ()), hardware=site.accelerator.id, today=today
+        )
         if bought is not None and power is not None:
             factor = 1.0 if with_server or per_node == 1 else float(defaults.server_factor)
             nodes = node_count(count, site.system)
@@ -222,7 +224,7 @@ def warnings_of(
             notes.append(Note("price-stale", _("the price is {age:.0f} months old").format(age=age)))
         if not paid.is_offer:
             notes.append(Note("price-not-an-offer", _("the price is a market figure, not an offer")))
-    assumed = [key for key, figure in site.accelerator.figures() if figure.status == "assumed"]
+    assumed = site.accelerator.assumed
     if assumed:
         text = _("assumed in the catalog: {keys}").format(keys=", ".join(assumed[:4]))
         notes.append(Note("assumed-figure", text))

@@ -134,22 +134,42 @@ def search_training(
     )  # fmt: skip
     step = _broadcast(step, len(index))
     tight = memory.total > TIGHT_FROM * usable
-    fitting = [
-        Candidate(
-            site=int(index[i]), plan=take(plan, i), memory=_scalar(memory, i), usable=float(usable[i]),
-            step=_scalar(step, i),
-        )
-        for i in _best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
-    ]  # fmt: skip
-    return Found(tuple(fitting), nearest)
+    best = _best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
+    return Found(_candidates(best, index, plan, memory, usable, step=step), nearest)
 
 
-def _best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> list[int]:
+def _best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Row of least cost for each (site, count)."""
     order = np.lexsort((cost, count, index))
     keys = index[order].astype(np.int64) * 10_000_000 + count[order]
     first = np.concatenate([[True], keys[1:] != keys[:-1]])
-    return [int(i) for i in order[first]]
+    return np.asarray(order[first])
+
+
+def _candidates(
+    rows: np.ndarray, index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray,
+    *, step: StepTime | None = None, serving: Serving | None = None,
+) -> tuple[Candidate, ...]:  # fmt: skip
+    """The chosen rows of a search as candidates of plain numbers."""
+    columns = zip(
+        index[rows].tolist(),
+        _records(plan, rows),
+        _records(memory, rows),
+        usable[rows].tolist(),
+        _records(step, rows) if step is not None else [None] * len(rows),
+        _records(serving, rows) if serving is not None else [None] * len(rows),
+        strict=True,
+    )
+    return tuple(Candidate(*values) for values in columns)
+
+
+def _records(record: Any, rows: np.ndarray) -> list[Any]:
+    """Some rows of a record of arrays, each as a record of plain numbers."""
+    columns = []
+    for field in fields(record):
+        value = getattr(record, field.name)
+        columns.append(value[rows].tolist() if np.ndim(value) else [value] * len(rows))
+    return [type(record)(*values) for values in zip(*columns, strict=True)]
 
 
 def _nearest(
@@ -251,15 +271,9 @@ def search_serving(
     state = _serving_state(sites, job, index, plan, weights, batch, calibration)
     good = meets_bounds(job, state)
     cost = np.where(good, 0.0, 1e12) - state.output_tokens_per_s
-    fitting = [
-        Candidate(
-            site=int(index[i]), plan=take(plan, i), memory=_scalar(memory, i),
-            usable=float(usable[i]), serving=_scalar(state, i),
-        )
-        for i in _best_rows(index, plan.count, cost)
-        if good[i]
-    ]  # fmt: skip
-    return Found(tuple(fitting), nearest)
+    best = _best_rows(index, plan.count, cost)
+    best = best[good[best]]
+    return Found(_candidates(best, index, plan, memory, usable, serving=state), nearest)
 
 
 def _serving_state(

@@ -45,8 +45,8 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
 def usable_bytes(accelerator: Accelerator, calibration: Calibration) -> float | None:
     """Memory that a program can have [B]: the driver's total, else the marketed size less a margin.
 
-    Without a driver figure the label is read as decimal GB, the smaller reading; unified memory is
-    cut to the usable share.
+    Without a driver figure the label is read as decimal GB, the smaller reading; of unified
+    memory at most the usable share of the label counts.
     """
     if accelerator.usable_memory_gib is not None:
         total = float(accelerator.usable_memory_gib) * GIB
@@ -54,8 +54,8 @@ def usable_bytes(accelerator: Accelerator, calibration: Calibration) -> float | 
         total = float(accelerator.memory_gb) * GB
     else:
         return None
-    if accelerator.unified_memory:
-        return total * float(calibration.memory.unified_share)
+    if accelerator.unified_memory and accelerator.memory_gb is not None:
+        return min(total, float(accelerator.memory_gb) * GB * float(calibration.memory.unified_share))
     return total
 
 

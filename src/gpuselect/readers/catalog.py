@@ -1,17 +1,16 @@
-"""Read the catalog: strict YAML and CSV, overlays, and the parsed JSON form that makes it fast.
+"""Read the catalog: strict YAML, overlays, and the parsed JSON form that makes it fast.
 
 The parsed form is keyed by the content of all files: a stale or damaged one is rebuilt silently.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
+import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from gpuselect.catalog import (
+    PRECISIONS,
     Accelerator,
     Catalog,
     Entry,
@@ -32,18 +32,14 @@ from gpuselect.catalog import (
 )
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
+from gpuselect.readers.price_rows import PRICES, parse_prices, replace_prices
 
 LISTS: Mapping[str, type[Entry]] = {
     "gpus.yaml": Accelerator, "models.yaml": Model, "frameworks.yaml": Framework,
     "formats.yaml": WeightFormat, "systems.yaml": System,
 }  # fmt: skip
 MAPPINGS = ("sources.yaml", "calibration.yaml", "defaults.yaml")
-PRICES = "prices.csv"
 PARSED = "catalog.json"
-PRICE_KEY = ("hardware", "n_accel", "kind", "term", "provider", "instance", "region")
-KINDS, TERMS = ("rent", "buy"), (
-    "on-demand", "spot", "reserved-1y", "reserved-3y", "list", "retail", "used", "server", "system",
-)  # fmt: skip
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
 Raw = dict[str, Any]
 
@@ -54,18 +50,24 @@ def data_dir() -> Path:
     return inside if inside.is_dir() else Path(__file__).resolve().parents[3] / "data"
 
 
+_default_dir = data_dir  # `data_dir` is also the name of a parameter below
+
+
 class LazyModels(Mapping[str, Model]):
     """Models by id, validated when asked for. `aliases` maps every other spelling to an id."""
 
-    def __init__(self, raw: Mapping[str, Raw], sources: Mapping[str, Source]) -> None:
+    def __init__(
+        self, raw: Mapping[str, Raw], sources: Mapping[str, Source], folders: Sequence[Path]
+    ) -> None:
         self._raw = raw
         self._sources = sources
+        self._folders = folders
         self._ready: dict[str, Model] = {}
-        self.aliases = {a: i for i, entry in raw.items() for a in entry.get("aliases", ())}
+        self.aliases = {a: i for i, entry in raw.items() for a in entry.get("aliases") or ()}
 
     def __getitem__(self, key: str) -> Model:
         if key not in self._ready:
-            self._ready[key] = _validated(Model, self._raw[key], "models.yaml", self._sources)
+            self._ready[key] = _validated(Model, self._raw[key], "models.yaml", self._sources, self._folders)
         return self._ready[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -75,24 +77,28 @@ class LazyModels(Mapping[str, Model]):
         return len(self._raw)
 
 
-def load_catalog(*, folder: Path | None = None, overlays: Sequence[Path] = ()) -> Catalog:
-    """The catalog of `folder` with the files of each overlay folder on top.
+def load_catalog(*, data_dir: Path | None = None, overlays: Sequence[Path] = ()) -> Catalog:
+    """The catalog of `data_dir` with the files of each overlay folder on top.
 
-    Raises CatalogError (file, entry, key) for a figure without source, an undeclared source, an
-    unknown or duplicate key, or a duplicate id.
+    Raises CatalogError (file, line, entry, key) for a figure without source, an undeclared source,
+    an unknown or duplicate key, a duplicate id or a name that two entries claim.
     """
-    parsed = _parsed(folder or data_dir())
+    folder = data_dir or _default_dir()
+    parsed = _parsed(folder)
     for overlay in overlays:
         parsed = _overlaid(parsed, overlay)
+    folders = (*reversed(overlays), folder)
     sources = {key: _source(key, raw) for key, raw in parsed["sources.yaml"].items()}
+    for name in LISTS:
+        _refuse_shared_names(parsed[name], name)
     entries = {
-        name: {i: _validated(kind, raw, name, sources) for i, raw in parsed[name].items()}
+        name: {i: _validated(kind, raw, name, sources, folders) for i, raw in parsed[name].items()}
         for name, kind in LISTS.items()
         if kind is not Model
     }
     return Catalog(
         accelerators=entries["gpus.yaml"],  # type: ignore[arg-type]
-        models=LazyModels(parsed["models.yaml"], sources),
+        models=LazyModels(parsed["models.yaml"], sources, folders),
         frameworks=entries["frameworks.yaml"],  # type: ignore[arg-type]
         formats=entries["formats.yaml"],  # type: ignore[arg-type]
         systems=entries["systems.yaml"],  # type: ignore[arg-type]
@@ -106,21 +112,22 @@ def read_section(folder: Path, name: str) -> Mapping[str, Any]:
     return _parsed(folder)[name]  # type: ignore[no-any-return]
 
 
-def check_catalog(folder: Path | None = None) -> dict[str, int]:
+def check_catalog(data_dir: Path | None = None) -> dict[str, int]:
     """Validate everything, models too; the number of entries, figures and prices."""
-    catalog = load_catalog(folder=folder)
+    catalog = load_catalog(data_dir=data_dir)
     tables: Sequence[Mapping[str, Entry]] = (
         catalog.accelerators, catalog.models, catalog.frameworks, catalog.formats, catalog.systems,
     )  # fmt: skip
     figures = sum(len(list(entry.figures())) for table in tables for entry in table.values())
-    for system in catalog.systems.values():
-        for name in system.accelerators:
-            if name not in catalog.accelerators:
-                raise CatalogError(
-                    _("systems.yaml: {system}: unknown accelerator {name}").format(
-                        system=system.id, name=name
-                    )
+    used = [(f"systems.yaml: {s.id}", n) for s in catalog.systems.values() for n in s.accelerators]
+    used += [(PRICES, price.hardware) for price in catalog.prices]
+    for where, name in used:
+        if name not in catalog.accelerators:
+            raise CatalogError(
+                _("{where}: unknown accelerator {name}{near}").format(
+                    where=where, name=name, near=_near(name, catalog.accelerators)
                 )
+            )
     return {
         "accelerators": len(catalog.accelerators), "models": len(catalog.models),
         "frameworks": len(catalog.frameworks), "formats": len(catalog.formats),
@@ -129,9 +136,9 @@ def check_catalog(folder: Path | None = None) -> dict[str, int]:
     }  # fmt: skip
 
 
-def build_parsed(folder: Path) -> str:
+def build_parsed(data_dir: Path) -> str:
     """The parsed form of a data folder as JSON text, with the key of its content."""
-    texts = _texts(folder)
+    texts = _texts(data_dir)
     return json.dumps({"key": _key(texts), "data": _parse_texts(texts)}, separators=(",", ":"))
 
 
@@ -142,9 +149,9 @@ def _parsed(folder: Path) -> dict[str, Any]:
     key, stored = _key(texts), folder / PARSED
     try:
         found = json.loads(stored.read_text(encoding="utf-8"))
-        if found["key"] == key:
+        if found["key"] == key and found["data"].keys() == texts.keys():
             return found["data"]  # type: ignore[no-any-return]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     data = _parse_texts(texts)
     _write_quietly(stored, json.dumps({"key": key, "data": data}, separators=(",", ":")))
@@ -160,6 +167,7 @@ def _write_quietly(path: Path, text: str) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+        Path(name).chmod(0o644)  # others may start the program next
         Path(name).replace(path)
     except OSError:
         Path(name).unlink(missing_ok=True)
@@ -184,64 +192,49 @@ def _key(texts: Mapping[str, bytes]) -> str:
 
 
 def _parse_texts(texts: Mapping[str, bytes]) -> dict[str, Any]:
+    return {name: _parse_text(content, name, name) for name, content in texts.items()}
+
+
+def _parse_text(content: bytes, name: str, shown: str) -> Any:
+    """One file as plain data; `shown` is how messages name it."""
     from gpuselect.readers.yaml_strict import parse_yaml
 
-    data: dict[str, Any] = {}
-    for name in texts:
-        try:
-            text = texts[name].decode("utf-8")
-        except UnicodeDecodeError:
-            raise CatalogError(_("{name} is not UTF-8 text").format(name=name)) from None
-        if name in LISTS:
-            data[name] = _by_id(parse_yaml(text, name=name), name)
-        elif name in MAPPINGS:
-            data[name] = parse_yaml(text, name=name)
-        else:
-            data[name] = _price_rows(text, name)
-    return data
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise CatalogError(_("{name} is not UTF-8 text").format(name=shown)) from None
+    if name == PRICES:
+        return parse_prices(text, name=shown)
+    raw = parse_yaml(text, name=shown)
+    if name in LISTS:
+        return _by_id(raw, text, shown)
+    if not isinstance(raw, dict):
+        raise CatalogError(_("{name}: expected keys with values").format(name=shown))
+    return raw
 
 
-def _by_id(raw: Any, name: str) -> dict[str, Raw]:
+def _by_id(raw: Any, text: str, name: str) -> dict[str, Raw]:
     """Entries by id; duplicates are refused."""
     if not isinstance(raw, list):
         raise CatalogError(_("{name}: expected a list of entries").format(name=name))
     found: dict[str, Raw] = {}
-    for entry in raw:
+    for number, entry in enumerate(raw, 1):
         key = entry.get("id") if isinstance(entry, dict) else None
         if not isinstance(key, str):
-            raise CatalogError(_("{name}: an entry has no id").format(name=name))
+            raise CatalogError(_("{name}: entry {number} has no id").format(name=name, number=number))
         if key in found:
-            raise CatalogError(_("{name}: {key} is given twice").format(name=name, key=key))
+            lines = [n for n, line in enumerate(text.splitlines(), 1) if _names(line, key)]
+            raise CatalogError(
+                _("{name}: {key} is given twice, on lines {lines}").format(
+                    name=name, key=key, lines=", ".join(map(str, lines))
+                )
+            )
         found[key] = entry
     return found
 
 
-def _price_rows(text: str, name: str) -> list[Raw]:
-    """Rows of prices.csv with numbers as numbers; each needs a source, a positive price and a term."""
-    rows = []
-    for line, row in enumerate(csv.DictReader(io.StringIO(text)), 2):
-        try:
-            fields: Raw = {key: row[key] for key in Price.__dataclass_fields__}
-            fields["n_accel"], fields["price"] = int(row["n_accel"]), float(row["price"])
-        except (KeyError, ValueError, TypeError) as error:
-            raise CatalogError(_("{name}:{line}: {why}").format(name=name, line=line, why=error)) from None
-        fields["is_offer"] = row["is_offer"] == "yes"
-        right = fields["source"] and fields["price"] > 0 and fields["kind"] in KINDS
-        if not right or fields["term"] not in TERMS:
-            raise CatalogError(
-                _("{name}:{line}: a price needs a source, a positive price, a kind of {kinds}, "
-                  "a term of {terms}").format(
-                    name=name, line=line, kinds=", ".join(KINDS), terms=", ".join(TERMS)
-                )
-            )  # fmt: skip
-        rows.append(fields)
-    return rows
-
-
 def _overlaid(parsed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The parsed form with an overlay folder's files on top, field by field."""
-    from gpuselect.readers.yaml_strict import parse_yaml
-
     if not folder.is_dir():
         raise CatalogError(_("no overlay folder {folder}").format(folder=folder))
     merged = dict(parsed)
@@ -249,17 +242,15 @@ def _overlaid(parsed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         path = folder / name
         if not path.exists():
             continue
-        text = path.read_text(encoding="utf-8")
+        over = _parse_text(path.read_bytes(), name, str(path))
         if name in LISTS:
             merged[name] = dict(merged[name])
-            for key, entry in _by_id(parse_yaml(text, name=str(path)), str(path)).items():
+            for key, entry in over.items():
                 merged[name][key] = _merge(merged[name].get(key, {}), entry)
-        elif name in MAPPINGS:
-            merged[name] = {**merged[name], **parse_yaml(text, name=str(path))}
+        elif name == PRICES:
+            merged[name] = replace_prices(merged[name], over)
         else:
-            rows = {tuple(row[k] for k in PRICE_KEY): row for row in merged[name]}
-            rows.update({tuple(r[k] for k in PRICE_KEY): r for r in _price_rows(text, str(path))})
-            merged[name] = list(rows.values())
+            merged[name] = {**merged[name], **over}
     return merged
 
 
@@ -272,6 +263,21 @@ def _merge(base: Raw, over: Raw) -> Raw:
     return result
 
 
+def _refuse_shared_names(entries: Mapping[str, Raw], name: str) -> None:
+    """No id, alias or loose name leads to two entries; letter case does not count."""
+    owner = {key.lower(): key for key in entries}
+    for field in ("aliases", "default_for"):
+        for key, entry in entries.items():
+            for spelling in entry.get(field) or ():
+                other = owner.setdefault(str(spelling).lower(), key)
+                if other != key:
+                    raise CatalogError(
+                        _("{name}: {key}: {field}: {spelling} already names {other}").format(
+                            name=name, key=key, field=field, spelling=spelling, other=other
+                        )
+                    )
+
+
 def _source(key: str, raw: Any) -> Source:
     try:
         return Source.model_validate(raw)
@@ -281,26 +287,70 @@ def _source(key: str, raw: Any) -> Source:
         raise CatalogError(f"sources.yaml: {key}: {place}: {what['msg']}") from None
 
 
-def _validated(kind: type[AnyEntry], raw: Raw, name: str, sources: Mapping[str, Source]) -> AnyEntry:
+def _validated(
+    kind: type[AnyEntry],
+    raw: Raw,
+    name: str,
+    sources: Mapping[str, Source],
+    folders: Sequence[Path],
+) -> AnyEntry:
     """One entry as its type; the first fault becomes one sentence."""
     try:
         entry = kind.model_validate(raw)
     except ValidationError as error:
         what = error.errors()[0]
-        place = ".".join(str(part) for part in what["loc"])
-        near = ""
+        path = [str(part) for part in what["loc"] if part != "[key]"]
         if what["type"] == "extra_forbidden":
-            close = get_close_matches(str(what["loc"][-1]), kind.model_fields, n=1)
-            near = _("; did you mean {key}?").format(key=close[0]) if close else ""
-        message = what["msg"].removeprefix("Value error, ")
-        raise CatalogError(f"{name}: {raw.get('id')}: {place}: {message}{near}") from None
-    for key, _place in entry.sources.values():
+            message = _("unknown key") + _near(path[-1], kind.model_fields)
+        elif what["type"] == "literal_error" and path[:1] == ["dense_tflops"]:
+            message = _("unknown precision") + _near(path[-1], PRECISIONS)
+        else:
+            message = what["msg"].removeprefix("Value error, ")
+        where = _where(folders, name, str(raw.get("id")), path)
+        parts = (where, str(raw.get("id")), ".".join(path), message)
+        raise CatalogError(": ".join(part for part in parts if part)) from None
+    for short, (key, _place) in entry.sources.items():
         if key not in sources:
-            close = get_close_matches(key, sources, n=1)
-            near = _("; did you mean {key}?").format(key=close[0]) if close else ""
             raise CatalogError(
-                _("{name}: {id}: source {key} is not in sources.yaml{near}").format(
-                    name=name, id=entry.id, key=key, near=near
+                _("{where}: {id}: sources.{short}: {key} is not in sources.yaml{near}").format(
+                    where=_where(folders, name, entry.id, ["sources", short]),
+                    id=entry.id, short=short, key=key, near=_near(key, sources),
                 )
-            )
+            )  # fmt: skip
     return entry
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` with the nearest known name, or nothing."""
+    close = get_close_matches(name, list(known), n=1)
+    return _("; did you mean {name}?").format(name=close[0]) if close else ""
+
+
+def _names(line: str, key: str) -> bool:
+    return re.fullmatch(rf"""-\s+id:\s*["']?{re.escape(key)}["']?\s*(#.*)?""", line) is not None
+
+
+def _where(folders: Sequence[Path], name: str, entry_id: str, path: Sequence[str]) -> str:
+    """File and line of a key of an entry, from the first folder that has both."""
+    first = ""
+    for folder in folders:
+        try:
+            lines = (folder / name).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            continue
+        start = next((n for n, line in enumerate(lines) if _names(line, entry_id)), None)
+        if start is None:
+            continue
+        number = start
+        for key in path:
+            for n in range(number, len(lines)):
+                if n > start and lines[n].startswith("- "):
+                    break
+                if re.search(rf"""(^|[\s{{,-])["']?{re.escape(key)}["']?:""", lines[n]):
+                    number = n
+                    break
+        shown = name if folder == folders[-1] else str(folder / name)
+        if number > start or not path:
+            return f"{shown}:{number + 1}"
+        first = first or f"{shown}:{start + 1}"
+    return first or name

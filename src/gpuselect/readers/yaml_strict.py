@@ -16,10 +16,12 @@ class _StrictLoader(_Base):  # type: ignore[misc, valid-type]
     """Safe loader that refuses a key given twice."""
 
 
-def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: dict[Any, Any] = {}
+def _mapping(loader: Any, node: yaml.MappingNode) -> dict[str, Any]:
+    seen: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            key = key_node.value  # 4090: is a name here, like every other key
         if key in seen:
             raise yaml.MarkedYAMLError(
                 problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark
@@ -28,7 +30,13 @@ def _mapping(loader: Any, node: yaml.MappingNode) -> dict[Any, Any]:
     return seen
 
 
+def _text(loader: Any, node: yaml.ScalarNode) -> str:
+    """A date stays text: the catalog has no dates, and JSON knows none."""
+    return str(loader.construct_scalar(node))
+
+
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_StrictLoader.add_constructor("tag:yaml.org,2002:timestamp", _text)
 
 
 def parse_yaml(text: str, *, name: str) -> Any:
