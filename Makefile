@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup check format wheel-check clean
+.PHONY: help setup check format golden accuracy bench wheel-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -26,6 +26,16 @@ check:  ## format, lint, types, layers, tests, documentation, catalog
 	$(BIN)/pytest -n 2
 	@set -e; for script in $(wildcard tools/check_*.py); do \
 		echo "$$script"; $(BIN)/python "$$script"; done
+
+golden:  ## store the six representative decisions anew; read the difference before you commit it
+	$(BIN)/python tools/golden.py || true
+	$(BIN)/python tools/golden.py --write
+
+accuracy:  ## predictions against the measured rows, each source left out in turn: docs/accuracy.md
+	$(BIN)/python tools/fit_calibration.py --cv
+
+bench:  ## start-up, search time and memory against their budgets
+	$(BIN)/python tools/bench.py
 
 wheel-check:  ## build the wheel and run it from an empty environment in another directory
 	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

@@ -43,6 +43,12 @@ CLAIMS = [
     ("b200-sxm-180gb", "link_both_ways_gb_s", 1800, "NVLink 5: 18 links"),
     ("tpu-v5p", "memory_gb", 95, "TPU comparison; 256 is the size of a v6e pod"),
     ("tpu-v6e", "memory_gb", 32, "TPU comparison"),
+    ("tpu-v7", "memory_gb", 192, "TPU comparison; no chip has 256"),
+    ("rtx-a6000-48gb", "link_both_ways_gb_s", 112.5, "GA102: 4 links; 600 is the A100's"),
+    ("b200-sxm-180gb", "memory_bandwidth_gb_s", 7700, "HGX data sheet; 8000 is the GB200"),
+    ("b200-sxm-180gb", "dense_tflops.bf16", 2250, "HGX data sheet; 4500 is with sparsity"),
+    ("mlu370-x8-48gb", "power_w", 250, "not below a V100 PCIe"),
+    ("mythic-m1076", "power_w", 4, "26 TOPS at 4 W are 6.5 TOPS/W, not a hundredfold advantage"),
     ("h100-sxm5-80gb", "mig_max_instances", 7, "MIG guide"),
     ("a30-24gb", "mig_max_instances", 4, "MIG guide"),
     ("mlu370-x4-24gb", "power_w", 150, "40 % below the V100 PCIe, not the SXM2"),
@@ -109,6 +115,15 @@ def test_no_figure_is_zero_or_negative(cards: list[Accelerator]) -> None:
         for path, figure in card.figures():
             if isinstance(figure, float):
                 assert figure > 0, (card.id, path)
+
+
+def test_every_figure_has_a_titled_source(catalog: Catalog, cards: list[Accelerator]) -> None:
+    """Figure, short name, entry of sources.yaml, title and address."""
+    for card in cards:
+        for path, figure in card.figures():
+            source = catalog.sources[card.cite(figure)[0]]
+            assert source.title.strip(), (card.id, path)
+            assert source.address.strip(), (card.id, path)
 
 
 def test_both_ways_is_twice_one_way(cards: list[Accelerator]) -> None:

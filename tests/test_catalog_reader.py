@@ -172,6 +172,8 @@ def test_models_are_validated_on_access(folder: Path) -> None:
     catalog = load_catalog(data_dir=folder)
     assert catalog.models["tiny"] is catalog.models["tiny"]
     assert catalog.models.aliases["org/Bad"] == "bad"  # type: ignore[attr-defined]
+    assert "bad" in catalog.models
+    assert "none" not in catalog.models
     with pytest.raises(CatalogError, match=r"models\.yaml:12: bad: params_b: 'x' is not a number"):
         catalog.models["bad"]
     with pytest.raises(CatalogError, match="params_b"):

@@ -1,6 +1,6 @@
 """Validate every file of data/ and print what it holds; exit 1 with one sentence when it is damaged.
 
-    python tools/check_catalog.py
+python tools/check_catalog.py
 """
 
 from __future__ import annotations

@@ -70,6 +70,9 @@ class LazyModels(Mapping[str, Model]):
             self._ready[key] = _validated(Model, self._raw[key], "models.yaml", self._sources, self._folders)
         return self._ready[key]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._raw
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._raw)
 

@@ -1,0 +1,182 @@
+"""What must hold for every serving estimate, whatever the constants."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuselect.advisor import resolve_job
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Catalog
+from gpuselect.deployment import build_field
+from gpuselect.estimate.serving import Serving, decode_step_time, kv_capacity, prefill_time, steady_state
+from gpuselect.job import ServingJob
+from gpuselect.plan import Plan, stack
+from gpuselect.readers.calibration import load_calibration
+from gpuselect.readers.catalog import load_catalog
+from gpuselect.search import Site, largest_concurrency
+from gpuselect.workload import Workload
+
+CARDS = ("h100-sxm5-80gb", "a100-sxm4-80gb", "mi300x-192gb", "l40s-48gb", "rtx-4090-24gb")
+MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3")
+
+
+@cache
+def shipped() -> tuple[Catalog, Calibration]:
+    """The shipped data, read once."""
+    return load_catalog(), load_calibration()
+
+
+@cache
+def site_and_job(model: str, card: str, weights: str = "bf16") -> tuple[Site, ServingJob]:
+    """One card that serves one model."""
+    catalog, calibration = shipped()
+    workload = Workload.from_mapping({"task": "inference", "model": model, "weights": weights})
+    job, _notes = resolve_job(workload, catalog, calibration)
+    assert isinstance(job, ServingJob)
+    return build_field(workload, job, catalog, calibration, fixed={card: 8}).sites[0], job
+
+
+def arguments(site: Site, job: ServingJob, plan: Plan) -> dict[str, Any]:
+    """What the formulas of a step have in common."""
+    return {
+        "shape": job.shape, "plan": plan, "device": site.device, "engine": site.engine,
+        "constants": shipped()[1].serving, "weight_bytes": site.weight_bytes,
+    }  # fmt: skip
+
+
+def decode(site: Site, job: ServingJob, *, batch: Any, context: Any, plan: Plan | None = None) -> float:
+    """Time of a decode step [s]."""
+    common = arguments(site, job, plan or Plan())
+    return float(decode_step_time(**common, kv_bytes=job.kv_bytes, batch=batch, context=context))
+
+
+def state(site: Site, job: ServingJob, *, batch: Any, plan: Plan | None = None) -> Serving:
+    """Steady state for 1024 tokens in and 256 out."""
+    return steady_state(
+        **arguments(site, job, plan or Plan()), kv_bytes=job.kv_bytes, input_tokens=1024.0,
+        output_tokens=256.0, batch=batch,
+    )  # fmt: skip
+
+
+CASES = st.tuples(st.sampled_from(MODELS), st.sampled_from(CARDS))
+
+
+@settings(deadline=None)
+@given(case=CASES, batch=st.integers(1, 256), context=st.integers(1, 65_536))
+def test_a_step_grows_with_batch_and_context(case: tuple[str, str], batch: int, context: int) -> None:
+    """Time is positive, and more sequences or a longer context never shorten it."""
+    site, job = site_and_job(*case)
+    base = decode(site, job, batch=batch, context=context)
+    assert base > 0
+    assert decode(site, job, batch=2 * batch, context=context) >= base
+    assert decode(site, job, batch=batch, context=2 * context) > base
+
+
+@settings(deadline=None)
+@given(case=CASES, batch=st.integers(1, 128))
+def test_tpot_latency_and_rate_of_a_batch(case: tuple[str, str], batch: int) -> None:
+    """TPOT and latency grow with the batch, all figures are positive, and the rates belong together."""
+    site, job = site_and_job(*case)
+    small, large = state(site, job, batch=batch), state(site, job, batch=2 * batch)
+    assert all(float(getattr(small, f.name)) > 0 for f in fields(Serving))
+    assert large.tpot >= small.tpot
+    assert large.latency >= small.latency
+    assert large.ttft_unloaded == pytest.approx(float(small.ttft_unloaded))
+    assert small.output_tokens_per_s == pytest.approx(256 * float(small.requests_per_s))
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "llama-3.1-70b"])
+@pytest.mark.parametrize("batch", [1, 8, 32])
+def test_fp8_weights_are_not_slower_to_read(model: str, batch: int) -> None:
+    """Decode is bound by weight traffic, which 8-bit weights halve."""
+    half, full = site_and_job(model, "h100-sxm5-80gb", "fp8"), site_and_job(model, "h100-sxm5-80gb")
+    assert decode(*half, batch=batch, context=1024) <= decode(*full, batch=batch, context=1024)
+
+
+@pytest.mark.parametrize("card", ["h100-sxm5-80gb", "a100-sxm4-80gb"])
+def test_tensor_parallelism_shortens_a_token_of_a_70b_model_on_nvlink(card: str) -> None:
+    """Each doubling reads half the weights per card; the all-reduces cost less than that."""
+    site, job = site_and_job("llama-3.1-70b", card)
+    times = [decode(site, job, batch=8, context=1024, plan=Plan(count=tp, tp=tp)) for tp in (1, 2, 4, 8)]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 2 * times[3]
+
+
+def test_replicas_multiply_the_rate_and_not_the_time() -> None:
+    """Replicas do not talk to each other."""
+    site, job = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")
+    one = state(site, job, batch=8)
+    four = state(site, job, batch=8, plan=Plan(count=4, replicas=4))
+    assert float(four.tpot) == pytest.approx(float(one.tpot))
+    assert float(four.requests_per_s) == pytest.approx(4 * float(one.requests_per_s))
+
+
+def test_a_decode_step_is_never_faster_than_reading_the_weights() -> None:
+    """Peak bandwidth bounds the time of one sequence: 2 bytes per multiplied parameter."""
+    for card in CARDS:
+        site, job = site_and_job("llama-3.1-8b", card)
+        read = 2.0 * (job.shape.params - job.shape.embedding_params)
+        assert decode(site, job, batch=1, context=1) > read / site.device.bandwidth, card
+
+
+def test_prefill_is_never_faster_than_the_peak() -> None:
+    """2 N T flop at the dense peak bound the time of a prompt, and it grows with the prompt."""
+    for card in CARDS:
+        site, job = site_and_job("llama-3.1-8b", card)
+        common = arguments(site, job, Plan())
+        times = [float(prefill_time(**common, tokens=float(t))) for t in (128, 1024, 8192, 32_768)]
+        assert times == sorted(times)
+        flops = 2.0 * (job.shape.params - job.shape.embedding_params) * 8192
+        assert times[2] > flops / site.device.peak, card
+
+
+def test_a_mixture_reads_more_experts_in_a_larger_batch() -> None:
+    """One sequence reads little more than the active part, a large batch nearly all."""
+    site, job = site_and_job("mixtral-8x7b", "h100-sxm5-80gb")
+    dense = replace(job, shape=replace(job.shape, n_experts=0))
+    one = decode(site, job, batch=1, context=1) / decode(site, dense, batch=1, context=1)
+    many = decode(site, job, batch=64, context=1) / decode(site, dense, batch=64, context=1)
+    assert one < many
+
+
+def test_capacity_follows_memory_context_and_weights() -> None:
+    """More memory or shorter sequences hold more of them; weights that do not fit leave none."""
+    shape = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")[1].shape
+    known: dict[str, Any] = {
+        "shape": shape, "plan": Plan(), "usable_bytes": 80e9, "serving_share": 0.9, "weight_bytes": 16e9,
+        "kv_bytes": 2.0, "context": 4096, "reserve": 1e9,
+    }  # fmt: skip
+    base = kv_capacity(**known)
+    by_hand = (0.9 * 80e9 - 16e9 - 1e9) / (1.05 * 2 * 8 * 128 * 2 * 32 * 4096)
+    assert base == np.floor(by_hand)
+    assert kv_capacity(**{**known, "usable_bytes": 160e9}) > 2 * base
+    assert kv_capacity(**{**known, "context": 8192}) == pytest.approx(base / 2, abs=1)
+    assert kv_capacity(**{**known, "kv_bytes": 1.0}) == pytest.approx(base * 2, abs=1)
+    assert kv_capacity(**{**known, "weight_bytes": 100e9}) == 0
+
+
+def test_tensor_parallelism_holds_more_sequences() -> None:
+    """Two cards hold more than twice as many: the weights are kept once; MLA keeps its cache on each."""
+    site, job = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")
+    one, two = (largest_concurrency(site, Plan(count=n, tp=n), job, shipped()[1]) for n in (1, 2))
+    assert two > 2 * one > 0
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_scalars_and_arrays_agree(model: str) -> None:
+    """One plan at a time gives what all plans at once give."""
+    site, job = site_and_job(model, "h100-sxm5-80gb")
+    plans = [Plan(count=tp * pp, tp=tp, pp=pp) for tp in (1, 2, 4, 8) for pp in (1, 2)]
+    grid = state(site, job, batch=np.full(len(plans), 16.0), plan=stack(plans))
+    for number, plan in enumerate(plans):
+        alone = state(site, job, batch=16.0, plan=plan)
+        for field in fields(Serving):
+            array = np.broadcast_to(getattr(grid, field.name), (len(plans),))
+            assert float(array[number]) == pytest.approx(float(getattr(alone, field.name)), rel=1e-12)
