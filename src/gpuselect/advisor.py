@@ -210,9 +210,11 @@ def _considered(
     calibration: Calibration,
 ) -> tuple[Considered, ...]:
     """One verdict for every accelerator of the catalog, and one for a single card of each."""
-    singles = [replace(site, counts=(1,)) for site in field.sites]
-    single = search(singles, job, workload, calibration)
-    single_fit = {c.site for c in single.fitting}
+    if not all(1 in site.counts for site in field.sites):
+        found_single = search([replace(s, counts=(1,)) for s in field.sites], job, workload, calibration)
+    else:
+        found_single = found
+    single_fit = {c.site for c in found_single.fitting if c.plan.count == 1}
     least: dict[int, int] = {}
     for candidate in found.fitting:
         least[candidate.site] = min(least.get(candidate.site, 1 << 30), int(candidate.plan.count))
@@ -227,7 +229,7 @@ def _considered(
         rejection = missed.get(name) or _limit_note(number, field, found, least, job, workload)
         single_note = None
         if number not in single_fit:
-            near = single.nearest.get(number)
+            near = found_single.nearest_single.get(number)
             single_note = memory_note(near, field.sites[number]) if near else _none_note(job, workload)
         verdicts.append(
             Considered(name, number in least, least.get(number), rejection, number in single_fit,

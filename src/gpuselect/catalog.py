@@ -23,7 +23,7 @@ Citation = tuple[str, str]  # key in sources.yaml, place in that source
 class Entry(BaseModel):
     """What every catalog entry has: an id, a name and the sources of its figures."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     id: str
     name: str
     sources: dict[str, Citation]

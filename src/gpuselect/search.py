@@ -53,10 +53,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Candidates that fit, and per site the plan that came nearest when none fits."""
+    """Candidates that fit, and per site the plan that came nearest when none fits: of all, of one card."""
 
     fitting: tuple[Candidate, ...]
     nearest: Mapping[int, Candidate]
+    nearest_single: Mapping[int, Candidate]
 
 
 def site_counts(system: System | None, *, max_count: int, fixed: int | None) -> tuple[int, ...]:
@@ -112,7 +113,7 @@ def search_training(
     """Best plan that fits, for each site and count: least step time, tight memory counted as 5 % slower."""
     grid = training_grid(sites, job, pins)
     if grid is None:
-        return Found((), {})
+        return Found((), {}, {})
     index, plan = grid
     usable = np.array([s.device.usable_bytes for s in sites])[index] - reserve
     memory = training_memory(
@@ -120,11 +121,10 @@ def search_training(
         fragmentation=float(calibration.memory.fragmentation),
         context_bytes=float(calibration.memory.training_context_gib) * GIB,
     )  # fmt: skip
-    need = memory.total
-    fits = need <= usable
-    nearest = _nearest(index, plan, memory, need, usable, fits)
+    fits = memory.total <= usable
+    misses = _misses(index, plan, memory, usable, fits)
     if not fits.any():
-        return Found((), nearest)
+        return Found((), *misses)
     index, plan, memory, usable = index[fits], take(plan, fits), take(memory, fits), usable[fits]
     step = step_time(
         shape=job.shape, plan=plan, recipe=job.recipe,
@@ -135,7 +135,7 @@ def search_training(
     step = _broadcast(step, len(index))
     tight = memory.total > TIGHT_FROM * usable
     best = _best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
-    return Found(_candidates(best, index, plan, memory, usable, step=step), nearest)
+    return Found(_candidates(best, index, plan, memory, usable, step=step), *misses)
 
 
 def _best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -173,20 +173,22 @@ def _records(record: Any, rows: np.ndarray) -> list[Any]:
 
 
 def _nearest(
-    index: np.ndarray, plan: Plan, memory: Memory, need: np.ndarray, usable: np.ndarray, fits: np.ndarray
+    index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray, fits: np.ndarray
 ) -> dict[int, Candidate]:  # fmt: skip
     """For sites where nothing fits: the plan with the smallest need over capacity."""
-    with_fit = set(np.unique(index[fits]).tolist())
-    found = {}
-    for site in np.unique(index).tolist():
-        if site in with_fit:
-            continue
-        rows = np.flatnonzero(index == site)
-        i = int(rows[np.argmin(need[rows] / usable[rows])])
-        found[site] = Candidate(
-            site=site, plan=take(plan, i), memory=_scalar(memory, i), usable=float(usable[i])
-        )
-    return found
+    rows = np.flatnonzero(~np.isin(index, np.unique(index[fits])))
+    order = rows[np.lexsort(((memory.total / usable)[rows], index[rows]))]
+    first = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
+    return {candidate.site: candidate for candidate in _candidates(first, index, plan, memory, usable)}
+
+
+def _misses(
+    index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray, fits: np.ndarray
+) -> tuple[dict[int, Candidate], dict[int, Candidate]]:
+    """Nearest misses of all counts, and those of a single card."""
+    one = plan.count == 1
+    alone = _nearest(index[one], take(plan, one), take(memory, one), usable[one], fits[one])
+    return _nearest(index, plan, memory, usable, fits), alone
 
 
 def _broadcast(record: Any, size: int) -> Any:
@@ -194,16 +196,6 @@ def _broadcast(record: Any, size: int) -> Any:
     return type(record)(
         **{
             f.name: np.broadcast_to(np.asarray(getattr(record, f.name), dtype=float), (size,))
-            for f in fields(record)
-        }
-    )
-
-
-def _scalar(record: Any, i: int) -> Any:
-    """Row i of a record as plain floats."""
-    return type(record)(
-        **{
-            f.name: float(value[i]) if np.ndim(value := getattr(record, f.name)) else float(value)
             for f in fields(record)
         }
     )
@@ -251,7 +243,7 @@ def search_serving(
     """
     grid = serving_grid(sites, job, pins)
     if grid is None:
-        return Found((), {})
+        return Found((), {}, {})
     index, plan, batch = grid
     usable = np.array([s.device.usable_bytes for s in sites])[index] - reserve
     weights = np.array([s.weight_bytes for s in sites])[index]
@@ -261,11 +253,10 @@ def search_serving(
         prefill_tokens=min(job.input_tokens, 8192),
         context_bytes=float(calibration.memory.serving_context_gib) * GIB,
     )  # fmt: skip
-    need = memory.total
-    fits = need <= usable
-    nearest = _nearest(index, plan, memory, need, usable, fits)
+    fits = memory.total <= usable
+    misses = _misses(index, plan, memory, usable, fits)
     if not fits.any():
-        return Found((), nearest)
+        return Found((), *misses)
     index, plan, memory = index[fits], take(plan, fits), take(memory, fits)
     usable, weights, batch = usable[fits], weights[fits], batch[fits]
     state = _serving_state(sites, job, index, plan, weights, batch, calibration)
@@ -273,7 +264,7 @@ def search_serving(
     cost = np.where(good, 0.0, 1e12) - state.output_tokens_per_s
     best = _best_rows(index, plan.count, cost)
     best = best[good[best]]
-    return Found(_candidates(best, index, plan, memory, usable, serving=state), nearest)
+    return Found(_candidates(best, index, plan, memory, usable, serving=state), *misses)
 
 
 def _serving_state(
