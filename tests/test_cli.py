@@ -348,7 +348,7 @@ def test_estimate_says_with_its_code_whether_it_fits(call, monkeypatch, decision
     monkeypatch.setattr("gpuselect.advisor.estimate", estimate)
     monkeypatch.setattr("gpuselect.cli.load.catalog_of", lambda arguments: catalog)
     for name in ("load_calibration", "load_defaults"):
-        monkeypatch.setattr(f"gpuselect.readers.calibration.{name}", lambda: None)
+        monkeypatch.setattr(f"gpuselect.readers.calibration.{name}", lambda **_: None)
     flags = ("--on", "2x8 H200 + 1xA100", "--task", "inference", "--params", "7B")
     got, out, _err = call("estimate", *flags, "--json", "-q")
     assert got == code
@@ -532,3 +532,35 @@ def test_output_is_ascii_where_the_encoding_is():
     assert result.returncode == 0, result.stderr
     assert result.stdout.isascii()
     assert " x " in result.stdout.splitlines()[0]
+
+
+def test_figures_of_an_overlay_folder_win(tmp_path, call):
+    """A negotiated price and a default of the user's own change the answer."""
+    (tmp_path / "prices.csv").write_text(
+        "hardware,n_accel,kind,term,provider,instance,region,price,currency,as_of,is_offer,source,note\n"
+        "h100-sxm5-80gb,8,rent,on-demand,ourdeal,8xh100,eu,1.0,USD,2026-11-01,yes,quotation,negotiated\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "defaults.yaml").write_text("carbon_g_kwh: {value: 0.5, source: own}\n", encoding="utf-8")
+    asked = ("recommend", "--params", "10B", "--task", "training", "--json")
+    plain = json.loads(call(*asked)[1])["recommendations"][0]
+    best = json.loads(call(*asked, "--catalog", str(tmp_path))[1])["recommendations"][0]
+    assert best["accelerator"] == "h100-sxm5-80gb"
+    assert best["cost"]["offer"]["provider"] == "ourdeal"
+    assert best["energy"]["kgco2e"] < plain["energy"]["kgco2e"] / 100
+
+
+def test_the_users_own_folder_is_laid_over_the_catalog_and_said(tmp_path, call, monkeypatch):
+    """Files in the configuration folder count without a flag; standard error names the folder."""
+    monkeypatch.setattr("typer.get_app_dir", lambda _name: str(tmp_path))
+    folder = tmp_path / "catalog"
+    folder.mkdir()
+    (folder / "gpus.yaml").write_text(
+        "- id: t4-16gb\n  sources: {us: [editorial, ours]}\n"
+        "  usable_memory_gib: {value: 14.0, source: us, status: measured}\n",
+        encoding="utf-8",
+    )
+    code, out, err = call("estimate", "--params", "3B", "--on", "t4", "--json")
+    assert code == 0
+    assert json.loads(out)["memory"]["usable_gib"] == 14.0
+    assert str(folder) in err

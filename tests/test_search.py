@@ -81,7 +81,8 @@ def brute_force(site: Site, job: TrainingJob, workload: Workload) -> float | Non
     times = []
     for plan in training_plans(
         count=site.counts[0], global_batch=job.global_batch, n_layers=job.shape.n_layers,
-        n_heads=job.shape.n_heads, n_experts=job.shape.n_experts, max_tp=_max_tp(site),
+        n_heads=job.shape.n_heads, n_experts=job.shape.n_experts,
+        max_tp=1 if job.method == "qlora" else _max_tp(site),
         allow_pp=job.method in ("pretrain", "full"), pins=pins(workload),
     ):  # fmt: skip
         memory = training_memory(

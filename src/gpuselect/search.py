@@ -89,7 +89,7 @@ def training_grid(
     index, grids = [], []
     for number, site in enumerate(sites):
         for count in site.counts:
-            key = (count, _max_tp(site))
+            key = (count, 1 if job.method == "qlora" else _max_tp(site))  # 4-bit kernels do not split
             if key not in cache:
                 plans = training_plans(
                     count=count, global_batch=job.global_batch, n_layers=job.shape.n_layers,

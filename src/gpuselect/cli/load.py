@@ -28,15 +28,25 @@ class Inputs:
     defaults: CostDefaults
 
 
+def overlays_of(arguments: Arguments) -> tuple[Path, ...]:
+    """The user's own folder where there is one, then those of --catalog; said on standard error."""
+    import typer
+
+    given = tuple(Path(folder) for folder in arguments.get("catalog") or ())
+    for folder in given:
+        if not folder.is_dir():
+            raise InputError(_("--catalog: there is no folder {folder}").format(folder=folder))
+    own = Path(typer.get_app_dir("gpuselect")) / "catalog"
+    if own.is_dir():
+        note(_("figures of your own from {folder}").format(folder=own), arguments)
+    return ((own,) if own.is_dir() else ()) + given
+
+
 def catalog_of(arguments: Arguments) -> Catalog:
     """The catalog with the user's own folders laid over it."""
     from gpuselect.readers.catalog import load_catalog
 
-    folders = tuple(Path(folder) for folder in arguments.get("catalog") or ())
-    for folder in folders:
-        if not folder.is_dir():
-            raise InputError(_("--catalog: there is no folder {folder}").format(folder=folder))
-    return load_catalog(overlays=folders)
+    return load_catalog(overlays=overlays_of(arguments))
 
 
 def inputs_of(arguments: Arguments) -> Inputs:
@@ -57,7 +67,8 @@ def with_workload(workload: Workload, arguments: Arguments) -> Inputs:
     """The inputs of the advisor for a workload that is already read."""
     from gpuselect.readers.calibration import load_calibration, load_defaults
 
-    return Inputs(workload, catalog_of(arguments), load_calibration(), load_defaults())
+    defaults = load_defaults(overlays=overlays_of({**arguments, "quiet": True}))
+    return Inputs(workload, catalog_of(arguments), load_calibration(), defaults)
 
 
 def accelerator_of(name: str, catalog: Catalog, arguments: Arguments) -> Accelerator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,22 @@ def load_calibration(*, folder: Path | None = None) -> Calibration:
     return _validated(Calibration, "calibration.yaml", folder)  # type: ignore[no-any-return]
 
 
-def load_defaults(*, folder: Path | None = None) -> CostDefaults:
-    """Defaults of the cost model; raises CatalogError with the key that is wrong."""
-    return _validated(CostDefaults, "defaults.yaml", folder)  # type: ignore[no-any-return]
+def load_defaults(*, folder: Path | None = None, overlays: Sequence[Path] = ()) -> CostDefaults:
+    """Defaults of the cost model, with the keys of each overlay's defaults.yaml on top.
+
+    Raises CatalogError with the key that is wrong.
+    """
+    return _validated(CostDefaults, "defaults.yaml", folder, overlays)  # type: ignore[no-any-return]
 
 
-def _validated(kind: Any, name: str, folder: Path | None) -> Any:
+def _validated(kind: Any, name: str, folder: Path | None, overlays: Sequence[Path] = ()) -> Any:
     raw = dict(read_section(folder or data_dir(), name))
+    for overlay in overlays:
+        if (overlay / name).exists():
+            from gpuselect.readers.yaml_strict import parse_yaml
+
+            text = (overlay / name).read_text(encoding="utf-8")
+            raw |= parse_yaml(text, name=str(overlay / name)) or {}
     if kind is CostDefaults:
         raw.pop("sources", None)
     try:
