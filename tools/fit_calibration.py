@@ -15,13 +15,14 @@ import math
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gpuselect.accuracy import Scored, Skipped, predict_serving, predict_training
 from gpuselect.calibration import Calibration, training_class
 from gpuselect.catalog import Catalog
 from gpuselect.names import resolve_accelerator
+from gpuselect.provenance import Figure
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.measurements import read_rows
@@ -39,9 +40,12 @@ IN_SAMPLE = (
     "The serving constants are those of a feasibility study that used the same rows: these errors are "
     "in-sample."
 )
+START_SUSTAINED = 0.7  # sustained over best GEMM rate before the fit
+ROUNDS = 5
 PRIOR_SOURCES = 3.0  # a vendor factor is shrunk to 1 as if this many sources had measured 1
 QUANTILE_OF = {
-    "training": ("training",), "decode": ("serving decode b1",),
+    "training": ("training dense", "training moe"),
+    "training-adapter": ("training lora", "training qlora"), "decode": ("serving decode b1",),
     "prefill": ("serving ttft unloaded",),
     "throughput": ("serving throughput", "serving tpot loaded", "serving decode batched",
                    "serving single stream"),
@@ -79,20 +83,54 @@ def log_ratio(row: Scored) -> float:
     return -ratio if row.metric.endswith("_ms") else ratio
 
 
-def fit_factors(rows: Sequence[Scored], kinds: dict[str, str]) -> tuple[float, dict[str, float]]:
-    """Factor on the sustained rate (from NVIDIA rows) and on each other class relative to it."""
+def fit_factors(
+    rows: Sequence[Scored], kinds: Mapping[str, str], current: Mapping[str, float]
+) -> tuple[float, dict[str, float]]:
+    """Factor on the sustained rate (from NVIDIA rows), and the new factor of each class.
+
+    `current` are the class factors that the predictions used. A class of few sources is shrunk to 1.
+    """
     weight = weights_of(rows)
     pairs = defaultdict(list)
     for row in rows:
         pairs[kinds[row.row_id]].append((log_ratio(row), weight[group_of(row.source)]))
     base = weighted_quantile(pairs["nvidia"], 0.5)
-    factors = {}
+    factors = dict(current)
     for kind, values in pairs.items():
         groups = {group_of(r.source) for r in rows if kinds[r.row_id] == kind}
         shrink = len(groups) / (len(groups) + PRIOR_SOURCES)
-        factors[kind] = math.exp(shrink * (weighted_quantile(values, 0.5) - base))
-    factors["nvidia"] = 1.0
+        measured = math.log(current[kind]) + weighted_quantile(values, 0.5) - base
+        factors[kind] = 1.0 if kind == "nvidia" else math.exp(shrink * measured)
     return math.exp(base), factors
+
+
+def with_training(calibration: Calibration, sustained: float, factors: Mapping[str, float]) -> Calibration:
+    """The calibration with other fitted constants."""
+
+    def figure(value: float) -> Figure:
+        return Figure(value, source="fit", status="derived")
+
+    training = calibration.training.model_copy(update={"sustained_gemm": figure(sustained)})
+    vendor = {
+        kind: figure(factors[kind]) if factors[kind] != old else old
+        for kind, old in calibration.training_vendor.items()
+    }
+    return calibration.model_copy(update={"training": training, "training_vendor": vendor})
+
+
+def fit(catalog: Catalog, calibration: Calibration) -> Calibration:
+    """Iterate from fixed starting values: step time is not proportional to the sustained rate."""
+    measured = {training_class(card) for card in catalog.accelerators.values()} - {"nvidia"}
+    sustained = START_SUSTAINED
+    factors = {
+        kind: 1.0 if kind in measured else float(old) for kind, old in calibration.training_vendor.items()
+    }
+    for _round in range(ROUNDS):
+        fitted = with_training(calibration, sustained, factors)
+        rows, kinds, _skips = training_rows(catalog, fitted)
+        base, factors = fit_factors(rows, kinds, factors)
+        sustained *= base
+    return with_training(calibration, round(sustained, 3), {k: round(f, 3) for k, f in factors.items()})
 
 
 def training_rows(
@@ -123,19 +161,22 @@ def serving_rows(catalog: Catalog, calibration: Calibration) -> tuple[list[Score
     return scored, dict(skips)
 
 
-def left_out(rows: Sequence[Scored], kinds: dict[str, str]) -> list[tuple[Scored, float]]:
+def left_out(
+    rows: Sequence[Scored], kinds: Mapping[str, str], current: Mapping[str, float]
+) -> list[tuple[Scored, float]]:
     """Residual log(measured / predicted) of each row with its group's rows left out of the fit.
 
-    The compute-bound part dominates, so a factor on the sustained rate is applied to the whole step.
+    One more round of the fit without the group; its change of the sustained rate is applied to the
+    whole step, of which the compute-bound part dominates.
     """
     result = []
     for name in sorted({group_of(r.source) for r in rows}):
         rest = [r for r in rows if group_of(r.source) != name]
-        base, factors = fit_factors(rest, kinds)
+        base, factors = fit_factors(rest, kinds, current)
         for row in rows:
             if group_of(row.source) == name:
-                factor = base * factors.get(kinds[row.row_id], 1.0)
-                result.append((row, log_ratio(row) - math.log(factor)))
+                kind = kinds[row.row_id]
+                result.append((row, log_ratio(row) - math.log(base * factors[kind] / current[kind])))
     return result
 
 
@@ -153,8 +194,8 @@ def slice_quantiles(
     """Quantiles of each slice that answers use."""
     found = {}
     for name, cuts in QUANTILE_OF.items():
-        if name == "training":
-            found[name] = quantiles(trained)
+        if name.startswith("training"):
+            found[name] = quantiles([(row, residual) for row, residual in trained if row.slice in cuts])
         else:
             pairs = [(row, log_ratio(row)) for row in served if row.slice in cuts]
             if pairs:
@@ -164,18 +205,18 @@ def slice_quantiles(
     return found
 
 
-def rewrite(path: Path, calibration: Calibration, base: float, factors: dict[str, float],
-            found: dict[str, tuple[float, float, float, int, int]]) -> None:  # fmt: skip
+def rewrite(
+    path: Path, fitted: Calibration, found: Mapping[str, tuple[float, float, float, int, int]]
+) -> None:
     """Put the fitted values into the file; every other line stays as it is."""
     text = path.read_text(encoding="utf-8")
-    sustained = float(calibration.training.sustained_gemm) * base
-    text = _set(text, "sustained_gemm", sustained)
-    for kind, factor in factors.items():
-        if kind in calibration.training_vendor and kind != "nvidia":
-            before, section, after = text.partition("training_vendor:")
-            fitted, best, rest = after.partition("best_gemm:")
-            fitted = _set(fitted, kind, float(calibration.training_vendor[kind]) * factor)
-            text = before + section + fitted + best + rest
+    text = _set(text, "sustained_gemm", fitted.training.sustained_gemm)
+    for kind, factor in fitted.training_vendor.items():
+        before, section, after = text.partition("training_vendor:")
+        vendors, best, rest = after.partition("best_gemm:")
+        if factor.source == "fit":
+            vendors = _set(vendors, kind, factor)
+        text = before + section + vendors + best + rest
     for name, (low, middle, high, rows, sources) in found.items():
         line = (
             f"  {name}: {{low: {low:.3f}, median: {middle:.3f}, high: {high:.3f}, "
@@ -236,17 +277,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cv", action="store_true", help="leave one source out, write docs/accuracy.md")
     arguments = parser.parse_args()
-    catalog, calibration = load_catalog(), load_calibration()
-    rows, kinds, skips = training_rows(catalog, calibration)
-    served, serving_skips = serving_rows(catalog, calibration)
-    trained = left_out(rows, kinds)
+    catalog = load_catalog()
+    fitted = fit(catalog, load_calibration())
+    rows, kinds, skips = training_rows(catalog, fitted)
+    served, serving_skips = serving_rows(catalog, fitted)
+    trained = left_out(rows, kinds, fitted.training_vendor)
     found = slice_quantiles(trained, served)
     if arguments.cv:
         target = ROOT / "docs/accuracy.md"
         target.write_text(report(trained, served, (skips, serving_skips)), encoding="utf-8")
     else:
-        base, factors = fit_factors(rows, kinds)
-        rewrite(ROOT / "data/calibration.yaml", calibration, base, factors, found)
+        rewrite(ROOT / "data/calibration.yaml", fitted, found)
     for name, values in found.items():
         print(name, [round(v, 3) for v in values])
     return 0

@@ -78,7 +78,9 @@ def training_performance(
     """Step time, throughput, MFU and time to train with intervals."""
     step = cast("StepTime", candidate.step)
     known = covered(site.accelerator, calibration)
-    quantiles = calibration.quantiles["training" if known else "training-uncovered"]
+    adapter = job.method in ("lora", "qlora")
+    cut = "training-adapter" if adapter else "training" if known else "training-uncovered"
+    quantiles = calibration.quantiles[cut]
     seconds, count = float(step.total), float(candidate.plan.count)
     step_tokens = float(job.global_batch * job.seq_len)
     tokens_per_s = step_tokens / seconds
