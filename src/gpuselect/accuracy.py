@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog, WeightFormat
@@ -16,12 +17,13 @@ from gpuselect.deployment import engine_of, system_of
 from gpuselect.errors import InputError
 from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.model_shape import shape_of
-from gpuselect.estimate.serving import decode_step_time, steady_state
+from gpuselect.estimate.serving import decode_step_time, kv_capacity, steady_state
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.estimate.training import step_time
 from gpuselect.job import training_recipe, weights_in_format
 from gpuselect.names import resolve_accelerator, resolve_format, resolve_model
 from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.units import GIB
 
 Row = Mapping[str, str]
 EAGER = (
@@ -256,46 +258,57 @@ def _format_of_row(row: Row, catalog: Catalog) -> WeightFormat:
         raise _Skip("format-unknown") from None
 
 
-def _predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
-    _check_serving_row(row)
-    accelerator = accelerator_of(row, catalog)
-    weights = _format_of_row(row, catalog)
-    precision = weights.compute
-    if peak_tflops(accelerator, precision) is None:
-        precision = "fp16"
-    dev = device(
-        accelerator, system_of(catalog).get(accelerator.id), precision=precision, serving=True,
-        calibration=calibration,
-    )  # fmt: skip
-    if dev is None:
-        raise _Skip("figures-missing")
-    shape = shape_of_row(row, catalog)
+def _serving_plan(row: Row) -> Plan:
+    """The layout of a row: engines that split by layers get a pipeline, the others tensor parallelism."""
     count = max(int(number(row, "n_accel", 1)), 1)
     tp, pp = (max(int(number(row, k, 1)), 1) for k in ("tp", "pp"))
     if "tp" not in row and count > 1:
         layers_split = any(word in row.get("engine", "") for word in ("llama.cpp", "exllama", "transformers"))
         tp, pp = (1, count) if layers_split else (min(count, 8), pp)
-    plan = Plan(count=count, tp=tp, pp=pp, replicas=max(count // (tp * pp), 1))
+    return Plan(count=count, tp=tp, pp=pp, replicas=max(count // (tp * pp), 1))
+
+
+def _serving_case(row: Row, catalog: Catalog, calibration: Calibration) -> dict[str, Any]:
+    """The arguments that `decode_step_time` and `steady_state` share."""
+    accelerator = accelerator_of(row, catalog)
+    weights = _format_of_row(row, catalog)
+    precision = weights.compute if peak_tflops(accelerator, weights.compute) is not None else "fp16"
+    dev = device(
+        accelerator, system_of(catalog).get(accelerator.id), precision=precision, serving=True,
+        calibration=calibration,
+    )  # fmt: skip
     name = next((v for k, v in ENGINE_IDS.items() if k in row.get("engine", "").lower()), "")
-    if not name:
-        raise _Skip("engine-not-covered")
-    engine = replace(engine_of(name, weights, calibration))
-    batch = max(number(row, "batch_or_concurrency", 1) / plan.replicas, 1.0)
-    inputs, outputs = (
-        number(row, "input_len", 512) or 512.0,
-        number(row, "output_len", 128) or 128.0,
-    )
-    kv_bytes = 1.0 if "8" in row.get("kv_precision", "") else 2.0
-    weight_bytes = weights_in_format(shape=shape, weights=weights)
-    state = steady_state(
-        shape=shape, plan=plan, device=dev, engine=engine, constants=calibration.serving,
-        weight_bytes=weight_bytes, kv_bytes=kv_bytes, input_tokens=inputs, output_tokens=outputs,
-        batch=batch,
+    if dev is None or not name:
+        raise _Skip("figures-missing" if dev is None else "engine-not-covered")
+    shape = shape_of_row(row, catalog)
+    return {
+        "shape": shape, "plan": _serving_plan(row), "device": dev, "constants": calibration.serving,
+        "engine": engine_of(name, weights, calibration),
+        "weight_bytes": weights_in_format(shape=shape, weights=weights),
+        "kv_bytes": 1.0 if "8" in row.get("kv_precision", "") else 2.0,
+    }  # fmt: skip
+
+
+def _running_batch(row: Row, case: Mapping[str, Any], calibration: Calibration, context: float) -> float:
+    """Sequences that run at once on a replica: as asked, or as many as the KV cache holds."""
+    asked = max(number(row, "batch_or_concurrency", 1) / case["plan"].replicas, 1.0)
+    capacity = kv_capacity(
+        shape=case["shape"], plan=case["plan"], usable_bytes=case["device"].usable_bytes,
+        serving_share=float(calibration.memory.serving_share), weight_bytes=case["weight_bytes"],
+        kv_bytes=case["kv_bytes"], context=context,
+        reserve=float(calibration.memory.serving_context_gib) * GIB,
     )  # fmt: skip
-    decode = decode_step_time(
-        shape=shape, plan=plan, device=dev, engine=engine, constants=calibration.serving,
-        weight_bytes=weight_bytes, kv_bytes=kv_bytes, batch=batch, context=inputs + outputs / 2.0,
-    )  # fmt: skip
+    return float(min(asked, max(float(capacity), 1.0)))
+
+
+def _predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
+    _check_serving_row(row)
+    case = _serving_case(row, catalog, calibration)
+    inputs = number(row, "input_len", 512) or 512.0
+    outputs = number(row, "output_len", 128) or 128.0
+    batch = _running_batch(row, case, calibration, inputs + outputs / 2.0)
+    state = steady_state(**case, input_tokens=inputs, output_tokens=outputs, batch=batch)
+    decode = decode_step_time(**case, batch=batch, context=inputs + outputs / 2.0)
     pairs = _serving_metrics(row, float(state.output_tokens_per_s), float(state.tpot), float(decode),
                              float(state.ttft_unloaded), batch)  # fmt: skip
     if not pairs:
@@ -309,7 +322,7 @@ def _predict_serving(row: Row, catalog: Catalog, calibration: Calibration) -> li
 def _serving_metrics(
     row: Row, output_rate: float, tpot: float, decode: float, ttft: float, batch: float
 ) -> list[tuple[str, str, float]]:
-    single = batch <= 1
+    single = number(row, "batch_or_concurrency", 1) <= 1
     mode = row.get("mode", "")
     found = []
     if "output_tok_s_total" in row:
