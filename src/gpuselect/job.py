@@ -280,6 +280,9 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
     concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
     if workload.concurrency is None and not workload.users:
         notes.append(Note("default-concurrency", _("8 concurrent sequences")))
+    if workload.percentile is not None:
+        text = _("bounds are checked on means: {p} tails are not modelled").format(p=workload.percentile)
+        notes.append(Note("percentile-not-modelled", text))
     job = ServingJob(
         shape=shape, weights=weights, weight_bytes=weights_in_format(shape=shape, weights=weights),
         kv=kv, kv_bytes={"fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp32": 4.0}.get(kv, 2.0),

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from gpuselect.errors import InputError
-from gpuselect.quantities import Money, Params, Resolution
+from gpuselect.quantities import Money, Params
 from gpuselect.workload_keys import read_keys
 
 Task = Literal["pretrain", "finetune", "inference"]
@@ -63,21 +63,10 @@ class Workload(BaseModel):
     tpot: float | None = None
     latency: float | None = None
     percentile: str | None = None
-    # vision, video and simulation
-    batch: int | None = None
-    image_size: int | None = None
-    streams: int | None = None
-    fps: float | None = None
-    resolution: Resolution | None = None
-    codec: str | None = None
-    fp64: bool | None = None
-    flops: float | None = None
-    bytes: float | None = None
     # money and place: utilization is a fraction
     budget: Money | None = None
     acquire: Literal["rent", "buy", "any"] | None = None
     region: str | None = None
-    currency: str | None = None
     utilization: float | None = None
     years: float | None = None
     # hardware: have is (count, name as written), reserve [bytes], max_power_w [W]
@@ -105,7 +94,6 @@ class Workload(BaseModel):
     recompute: Recompute | None = None
     micro_batch: int | None = None
     grad_accum: int | None = None
-    offload: Literal["none"] | None = None
     replicas: int | None = None
     # what counts
     prefer: Literal["balanced", "cost", "speed", "energy", "simplicity"] | None = None

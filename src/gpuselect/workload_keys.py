@@ -17,8 +17,6 @@ from gpuselect.quantities import (
     Money,
     Params,
     Reading,
-    Resolution,
-    Streams,
     TrainingSet,
     parse_accelerators,
     parse_bytes,
@@ -32,9 +30,7 @@ from gpuselect.quantities import (
     parse_percent,
     parse_power,
     parse_rate,
-    parse_resolution,
     parse_samples,
-    parse_streams,
     parse_token_time,
 )
 
@@ -172,15 +168,6 @@ def _active(raw: object) -> float:
     return parse_params(raw).total
 
 
-def _image_size(raw: object) -> int:
-    match = re.fullmatch(r"(\d+)\s*[x×]\s*(\d+)", str(raw).strip())
-    return _whole(max(int(match[1]), int(match[2])) if match else raw)
-
-
-def _resolution(raw: object) -> Resolution:
-    return raw if isinstance(raw, Resolution) else parse_resolution(raw)
-
-
 def _criteria(raw: object) -> dict[str, float]:
     """Weights of the criteria, as a mapping or as `cost=0.5,speed=0.3`."""
     if isinstance(raw, Mapping):
@@ -204,11 +191,9 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "users": _positive, "request_rate": parse_rate, "demand": parse_demand,
     "peak_factor": partial(_positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
-    "percentile": _percentile, "batch": _whole, "image_size": _image_size,
-    "streams": parse_streams, "fps": partial(_positive, strip="fps"), "resolution": _resolution,
-    "codec": _word, "fp64": _flag, "flops": _positive, "bytes": parse_bytes,
+    "percentile": _percentile,
     "budget": _budget, "acquire": _among("rent", "buy", "any"), "region": _word,
-    "currency": lambda raw: _text(raw).upper(), "utilization": parse_percent,
+    "utilization": parse_percent,
     "years": partial(_positive, strip="y|years?"),
     "have": _have, "reserve": parse_bytes, "gpus": _names, "exclude": _names,
     "vendors": _lower_names, "max_count": _max_count, "single_card": _flag,
@@ -217,7 +202,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "tp": _whole, "pp": _whole, "dp": _whole, "ep": _whole, "cp": _whole,
     "zero_stage": partial(_whole, low=0, high=3),
     "recompute": _among("none", "selective", "full"), "micro_batch": _whole,
-    "grad_accum": _whole, "offload": _among("none"), "replicas": _whole,
+    "grad_accum": _whole, "replicas": _whole,
     "prefer": _among("balanced", "cost", "speed", "energy", "simplicity"),
     "criterion_weights": _criteria, "parse_notes": _names,
 }  # fmt: skip
@@ -294,9 +279,6 @@ def _parts(parsed: Any) -> tuple[Any, str | None, dict[str, Any]]:
             return seconds, None, {"percentile": percentile} if percentile else {}
         case TrainingSet(samples=samples, epochs=epochs):
             return samples, None, {"epochs": epochs} if epochs else {}
-        case Streams(count=count, resolution=resolution, fps=fps):
-            also = {"resolution": resolution, "fps": fps}
-            return count, None, {name: said for name, said in also.items() if said is not None}
     return parsed, None, {}
 
 

@@ -45,7 +45,6 @@ def _training_helps() -> Mapping[str, str]:
         "recompute": _("Pin the recompute of activations: none, selective or full."),
         "micro_batch": _("Pin the sequences of one forward pass."),
         "grad_accum": _("Pin the accumulation steps."),
-        "offload": _("none: nothing is moved to host memory."),
         "replicas": _("Pin the number of serving replicas."),
     }
 
@@ -62,16 +61,7 @@ def _serving_helps() -> Mapping[str, str]:
         "ttft": _("Bound on the time to the first token: 500ms, p95<1s."),
         "tpot": _("Bound on the time per output token: 50ms, 30 tok/s."),
         "latency": _("Bound on the whole request: 200ms."),
-        "percentile": _("Percentile that the bounds count for: p95."),
-        "batch": _("Images in one batch."),
-        "image_size": _("Edge of the picture in pixels: 224."),
-        "streams": _("Video streams: 16."),
-        "fps": _("Frames per second of a stream: 25."),
-        "resolution": _("Size of the frames: 1080p."),
-        "codec": _("h264, h265, av1 ..."),
-        "fp64": _("The arithmetic needs double precision."),
-        "flops": _("Floating-point operations of the run: 1e18."),
-        "bytes": _("Memory traffic of the run in bytes: 1e15."),
+        "percentile": _("Percentile of the bounds, p95; they are checked on means, and the answer says so."),
     }
 
 
@@ -80,7 +70,6 @@ def _hardware_helps() -> Mapping[str, str]:
         "budget": _("At most: $5000, $2/h, $10k/month."),
         "acquire": _("rent, buy or any."),
         "region": _("Region of the prices and of the electricity: eu."),
-        "currency": _("Currency of the amounts: USD."),
         "utilization": _("Share of the time in use: 60%."),
         "years": _("Years of use when bought: 3."),
         "have": _("Only these cards, which you own: 3x3090."),
