@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import cast
 
@@ -21,6 +21,7 @@ from gpuselect.search import Candidate, Site
 from gpuselect.tco import (
     HOURS_PER_MONTH,
     CostDefaults,
+    UnitPrice,
     bill,
     energy_kwh,
     ownership_per_hour,
@@ -145,6 +146,36 @@ def _sharing_a_node(candidate: Candidate) -> int:
     return int(plan.tp * plan.pp) if candidate.serving is not None else int(plan.count)
 
 
+def _rented(
+    candidate: Candidate, site: Site, workload: Workload, prices: Sequence[Price]
+) -> UnitPrice | None:
+    """On-demand rent of a candidate, None when no row is known or renting is not wanted."""
+    if workload.acquire == "buy":
+        return None
+    per_node = int(site.system.accelerators_per_node) if site.system else 1
+    return rent_price(
+        prices=prices, hardware=site.accelerator.id, count=int(candidate.plan.count),
+        together=min(_sharing_a_node(candidate), per_node), region=workload.region,
+    )  # fmt: skip
+
+
+def _bought(
+    candidate: Candidate, site: Site, workload: Workload, prices: Sequence[Price], defaults: CostDefaults,
+    today: str,
+) -> tuple[UnitPrice, float] | None:  # fmt: skip
+    """Price row and acquisition cost [USD] with server and network share; None when unknown."""
+    if workload.acquire == "rent":
+        return None
+    row, with_server = purchase_price(prices=prices, hardware=site.accelerator.id, today=today)
+    if row is None:
+        return None
+    alone = site.system is None or int(site.system.accelerators_per_node) == 1
+    factor = 1.0 if with_server or alone else float(defaults.server_factor)
+    count = int(candidate.plan.count)
+    network = float(defaults.network_share) if node_count(count, site.system) > 1 else 0.0
+    return row, bill(row.row, count) * factor / (1.0 - network)
+
+
 def cost_of(
     candidate: Candidate,
     site: Site,
@@ -158,51 +189,36 @@ def cost_of(
     today: str,
 ) -> Cost:
     """Rent and purchase of a candidate; rent counts per hour where both are known."""
-    count = int(candidate.plan.count)
-    per_node = int(site.system.accelerators_per_node) if site.system else 1
+    prices = catalog.prices_of.get(site.accelerator.id, ())
+    rented = _rented(candidate, site, workload, prices)
+    bought = _bought(candidate, site, workload, prices, defaults, today) if power is not None else None
+    rent = owned = None
     items: list[tuple[str, float, str]] = []
-    offer = purchase = None
-    rent = buy = acquisition = None
-    acquire = workload.acquire or "any"
-    if acquire in ("any", "rent"):
-        price = rent_price(
-            prices=catalog.prices_of.get(site.accelerator.id, ()), hardware=site.accelerator.id, count=count,
-            together=min(_sharing_a_node(candidate), per_node), region=workload.region,
+    if rented is not None:
+        rent = rented.usd * int(candidate.plan.count)
+        items.append((_("rent"), rent, "hour"))
+    if bought is not None and power is not None:
+        owned = ownership_per_hour(
+            acquisition=bought[1], power=power, defaults=defaults,
+            years=float(workload.years or defaults.years),
+            utilization=float(workload.utilization or defaults.utilization),
+            electricity=float(defaults.electricity_usd_kwh),
         )  # fmt: skip
-        if price is not None:
-            rent, offer = price.usd * count, offer_of(price.row)
-            items.append((_("rent"), rent, "hour"))
-    if acquire in ("any", "buy"):
-        bought, with_server = purchase_price(
-            prices=catalog.prices_of.get(site.accelerator.id, ()), hardware=site.accelerator.id, today=today
-        )
-        if bought is not None and power is not None:
-            factor = 1.0 if with_server or per_node == 1 else float(defaults.server_factor)
-            nodes = node_count(count, site.system)
-            network = float(defaults.network_share) if nodes > 1 else 0.0
-            acquisition = bill(bought.row, count) * factor / (1.0 - network)
-            buy = ownership_per_hour(
-                acquisition=acquisition, power=power, defaults=defaults,
-                years=float(workload.years or defaults.years),
-                utilization=float(workload.utilization or defaults.utilization),
-                electricity=float(defaults.electricity_usd_kwh),
-            )  # fmt: skip
-            purchase = offer_of(bought.row)
-            items.append((_("purchase with server and network share"), acquisition, "once"))
-            items.append((_("owned, per used hour"), buy, "hour"))
-    per_hour = rent if rent is not None else buy
+        items.append((_("purchase with server and network share"), bought[1], "once"))
+        items.append((_("owned, per used hour"), owned, "hour"))
+    hourly = rent if rent is not None else owned
     return Cost(
-        per_hour_usd=per_hour,
-        per_run_usd=None if per_hour is None or hours is None else per_hour * hours,
-        per_month_usd=None if per_hour is None or hours is not None else per_hour * HOURS_PER_MONTH,
+        per_hour_usd=hourly,
+        per_run_usd=None if hourly is None or hours is None else hourly * hours,
+        per_month_usd=None if hourly is None or hours is not None else hourly * HOURS_PER_MONTH,
         per_million_tokens_usd=None
-        if per_hour is None or not tokens_per_hour
-        else per_hour / tokens_per_hour * 1e6,
-        acquisition_usd=acquisition,
-        buy_per_hour_usd=buy,
+        if hourly is None or not tokens_per_hour
+        else hourly / tokens_per_hour * 1e6,
+        acquisition_usd=None if bought is None else bought[1],
+        buy_per_hour_usd=owned,
         items=tuple(items),
-        offer=offer,
-        purchase=purchase,
+        offer=None if rented is None else offer_of(rented.row),
+        purchase=None if bought is None else offer_of(bought[0].row),
     )
 
 
