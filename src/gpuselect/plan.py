@@ -14,10 +14,6 @@ from typing import Any
 import numpy as np
 
 RECOMPUTE = ("none", "selective", "full")
-PLAN_PINS = (
-    "tp", "pp", "dp", "ep", "cp", "zero_stage", "recompute", "micro_batch", "grad_accum",
-    "replicas",
-)  # fmt: skip
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL = (1, 2, 4, 8, 16, 32)
 MICRO_BATCHES = (1, 2, 4, 8)

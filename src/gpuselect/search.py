@@ -16,7 +16,7 @@ from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.devices import device_table
 from gpuselect.estimate.memory import Memory, serving_memory, training_memory
 from gpuselect.estimate.roofline import Device
-from gpuselect.estimate.serving import Engine, Serving, kv_capacity, steady_state
+from gpuselect.estimate.serving import Engine, Serving, steady_state
 from gpuselect.estimate.training import StepTime, step_time
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.plan import Plan, node_counts, serving_plans, stack, take, training_plans
@@ -299,14 +299,3 @@ def meets_bounds(job: ServingJob, state: Serving) -> np.ndarray:
     if job.request_rate is not None:
         good &= state.requests_per_s >= job.request_rate
     return good
-
-
-def largest_concurrency(site: Site, plan: Plan, job: ServingJob, calibration: Calibration) -> int:
-    """Sequences of the full context that fit on one deployment."""
-    capacity = kv_capacity(
-        shape=job.shape, plan=plan, usable_bytes=site.device.usable_bytes,
-        serving_share=float(calibration.memory.serving_share), weight_bytes=site.weight_bytes,
-        kv_bytes=job.kv_bytes, context=job.input_tokens + job.output_tokens,
-        reserve=float(calibration.memory.serving_context_gib) * GIB,
-    )  # fmt: skip
-    return int(capacity) * int(plan.replicas)

@@ -14,11 +14,6 @@ def all_reduce(*, size: Any, ranks: Any, bandwidth: Any, latency: Any = 0.0) -> 
     return (ranks > 1) * (latency + 2.0 * (ranks - 1) / ranks * size / bandwidth)
 
 
-def all_gather(*, size: Any, ranks: Any, bandwidth: Any, latency: Any = 0.0) -> Any:
-    """Ring all-gather (or reduce-scatter) of `size` bytes in total: (n-1)/n size / bandwidth."""
-    return (ranks > 1) * (latency + (ranks - 1) / ranks * size / bandwidth)
-
-
 def all_to_all(*, size: Any, ranks: Any, bandwidth: Any, latency: Any = 0.0) -> Any:
     """All-to-all of `size` bytes that a rank sends: (n-1)/n size / bandwidth."""
     return (ranks > 1) * (latency + (ranks - 1) / ranks * size / bandwidth)

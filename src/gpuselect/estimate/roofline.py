@@ -39,11 +39,6 @@ def soft_max_time(*, compute: Any, memory: Any, overlap_loss: float = 0.3) -> An
     return np.maximum(compute, memory) + overlap_loss * np.minimum(compute, memory)
 
 
-def gemm_time(*, flops: Any, peak: Any, efficiency: Any, shape_loss: Any = 0.0) -> Any:
-    """Time of a matrix product [s]: flops / (peak * efficiency) * (1 + shape_loss)."""
-    return flops / (peak * efficiency) * (1.0 + shape_loss)
-
-
 def gemm_shape_loss(*, kappa: Any, balance: Any, rows: Any, inner: Any, columns: Any) -> Any:
     """Extra share of a GEMM's time for small sides: kappa/3 * I * (1/rows + 1/inner + 1/columns).
 
