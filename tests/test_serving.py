@@ -20,7 +20,7 @@ from gpuselect.job import ServingJob
 from gpuselect.plan import Plan, stack
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
-from gpuselect.search import Site, largest_concurrency
+from gpuselect.search import Site
 from gpuselect.workload import Workload
 
 CARDS = ("h100-sxm5-80gb", "a100-sxm4-80gb", "mi300x-192gb", "l40s-48gb", "rtx-4090-24gb")
@@ -165,7 +165,13 @@ def test_capacity_follows_memory_context_and_weights() -> None:
 def test_tensor_parallelism_holds_more_sequences() -> None:
     """Two cards hold more than twice as many: the weights are kept once; MLA keeps its cache on each."""
     site, job = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")
-    one, two = (largest_concurrency(site, Plan(count=n, tp=n), job, shipped()[1]) for n in (1, 2))
+    one, two = (
+        kv_capacity(
+            shape=job.shape, plan=Plan(count=n, tp=n), usable_bytes=site.device.usable_bytes,
+            serving_share=0.9, weight_bytes=site.weight_bytes, kv_bytes=job.kv_bytes, context=4096, reserve=1e9,
+        )
+        for n in (1, 2)
+    )  # fmt: skip
     assert two > 2 * one > 0
 
 
