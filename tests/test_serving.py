@@ -168,7 +168,8 @@ def test_tensor_parallelism_holds_more_sequences() -> None:
     one, two = (
         kv_capacity(
             shape=job.shape, plan=Plan(count=n, tp=n), usable_bytes=site.device.usable_bytes,
-            serving_share=0.9, weight_bytes=site.weight_bytes, kv_bytes=job.kv_bytes, context=4096, reserve=1e9,
+            serving_share=0.9, weight_bytes=site.weight_bytes, kv_bytes=job.kv_bytes,
+            context=4096, reserve=1e9,
         )
         for n in (1, 2)
     )  # fmt: skip
