@@ -69,7 +69,7 @@ def test_framework_words_are_from_closed_lists(frameworks: list[Framework]) -> N
 
 def test_launch_lines_use_known_placeholders(frameworks: list[Framework]) -> None:
     """Only placeholders that the launch writer fills."""
-    known = {"n_gpus", "nodes", "tp", "pp", "model", "replicas"}
+    known = {"n_gpus", "gpus_per_node", "nodes", "tp", "pp", "model", "replicas"}
     for framework in frameworks:
         for line in framework.launch:
             assert set(re.findall(r"\{(\w+)\}", line)) <= known, (framework.id, line)

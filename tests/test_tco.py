@@ -189,3 +189,17 @@ def test_shipped_h100_is_rented_at_a_plausible_price() -> None:
     assert found is not None
     assert 1 < found.usd < 15
     assert found.row.source
+
+
+@pytest.mark.parametrize(
+    ("place", "region"),
+    [
+        ("westeurope", "eu"), ("eu-north-1", "eu"), ("uksouth", "eu"), ("FIN-02", "eu"),
+        ("northeurope", "eu"),
+        ("eastus2", "us"), ("westus2", "us"), ("us-central1", "us"), ("CANADA-1", "us"),
+        ("southeastasia", "asia"), ("japaneast", "asia"), ("koreacentral", "asia"), ("ap-south-1", "asia"),
+    ],
+)  # fmt: skip
+def test_a_place_lies_in_one_region(place: str, region: str) -> None:
+    """Azure's side-first names are not taken for American ones."""
+    assert [name for name in ("eu", "us", "asia") if in_region(row(1.0, region=place), name)] == [region]

@@ -111,7 +111,7 @@ def test_contradictions_are_refused(keys):
 
 def test_ambiguity_is_noted_once_with_its_key():
     """Each reading that could have been another is a note."""
-    notes = read(seq_len="8k", params="8x7b", budget="30万", ttft=1, have="2x8 H200").parse_notes
+    notes = read(seq_len="8k", params="8x7b", budget="3000", ttft=1, have="2x8 H200").parse_notes
     assert [note.split(":")[0] for note in notes] == ["seq_len", "params", "budget", "ttft", "have"]
     assert read(params="7B", seq_len=8192).parse_notes == ()
 
@@ -123,6 +123,7 @@ def test_ambiguity_is_noted_once_with_its_key():
         ({"prefer": "balance"}, "did you mean balanced?"),
         ({"precision": "bf61"}, "did you mean bf16?"),
         ({"method": "loar"}, "did you mean lora?"),
+        ({"budget": "30万"}, "is in CNY, and prices are in USD"),
         ({"params": "big"}, "params: 'big' is not a model size"),
         ({"tp": 0}, "tp: 0 is not a whole number"),
         ({"tp": True}, "tp: True is not a count"),

@@ -13,7 +13,7 @@ from gpuselect.deployment import Field, build_field
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
 from gpuselect.names import resolve_accelerator
-from gpuselect.options import build_option, fit_state, memory_fit
+from gpuselect.options import CLOSE_ABOVE, build_option, memory_fit
 from gpuselect.ranking import closest_late, next_commands, rank, select, sensitivity
 from gpuselect.search import Candidate, Found, Site, search_serving, search_training
 from gpuselect.tco import CostDefaults
@@ -73,14 +73,7 @@ def recommend(
     fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}
     field = build_field(workload, job, catalog, calibration, fixed=fixed or None)
     found = search(field.sites, job, workload, calibration)
-    options = [
-        build_option(
-            candidate, field.sites[candidate.site], job=job, workload=workload, catalog=catalog,
-            calibration=calibration, defaults=defaults, today=today,
-            frameworks=field.frameworks[field.sites[candidate.site].accelerator.id],
-        )
-        for candidate in found.fitting
-    ]  # fmt: skip
+    options = _options(field, found, job, workload, catalog, calibration, defaults, today)
     chosen, missed = select(options, workload=workload, job=job)
     ranked, without_price = rank(chosen, options, workload=workload, catalog=catalog, job=job)
     priced, unpriced = tuple(ranked), tuple(without_price[:5])
@@ -92,11 +85,26 @@ def recommend(
         unpriced=unpriced,
         considered=_considered(field, found, missed, job, workload, catalog, calibration),
         near_misses=_near_misses(field, found) if chosen or not options else closest_late(options, missed),
-        sensitivity=sensitivity(priced),
+        sensitivity=sensitivity(priced, workload),
         next_commands=next_commands(priced, workload),
         data_date=max((p.as_of for p in catalog.prices if p.as_of), default=""),
         sources_used=_sources(priced, catalog),
     )
+
+
+def _options(
+    field: Field, found: Found, job: TrainingJob | ServingJob, workload: Workload, catalog: Catalog,
+    calibration: Calibration, defaults: CostDefaults, today: str,
+) -> list[Option]:  # fmt: skip
+    """Every fitting candidate as a complete option."""
+    return [
+        build_option(
+            candidate, field.sites[candidate.site], job=job, workload=workload, catalog=catalog,
+            calibration=calibration, defaults=defaults, today=today,
+            frameworks=field.frameworks[field.sites[candidate.site].accelerator.id],
+        )
+        for candidate in found.fitting
+    ]  # fmt: skip
 
 
 def estimate(
@@ -121,17 +129,8 @@ def estimate(
     job = replace(job, max_count=max(fixed.values()))
     field = build_field(workload, job, catalog, calibration, fixed=fixed)
     found = search(field.sites, job, workload, calibration)
-    options = sorted(
-        (
-            build_option(
-                c, field.sites[c.site], job=job, workload=workload, catalog=catalog,
-                calibration=calibration, defaults=defaults, today=today,
-                frameworks=field.frameworks[field.sites[c.site].accelerator.id],
-            )
-            for c in found.fitting
-        ),
-        key=speed_key,
-    )  # fmt: skip
+    options = _options(field, found, job, workload, catalog, calibration, defaults, today)
+    options.sort(key=speed_key)
     reasons = [replace(n, text=f"{name}: {n.text}") for name, n in field.rejections.items()]
     reasons += [memory_note(c, field.sites[c.site]) for c in found.nearest.values()]
     if not options and not reasons:
@@ -262,7 +261,7 @@ def _near_misses(field: Field, found: Found) -> tuple[Note, ...]:
     for candidate in order[:5]:
         note = memory_note(candidate, field.sites[candidate.site])
         share = float(candidate.memory.total) / candidate.usable
-        close = _(" (close)") if fit_state(share, 1.15) != "no" else ""
+        close = _(" (close)") if share <= CLOSE_ABOVE else ""
         short = (float(candidate.memory.total) - candidate.usable) / GIB
         notes.append(replace(note, text=note.text + _("; {s:.1f} GiB short").format(s=short) + close))
     return tuple(notes)

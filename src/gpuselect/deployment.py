@@ -20,6 +20,7 @@ from gpuselect.workload import Workload
 
 NATIVE_ENGINES = ("llama.cpp", "ollama", "exllamav2", "exllamav3", "mlx", "mlx-lm", "tensorrt-llm")
 PYTHON_FREE = frozenset(NATIVE_ENGINES)
+UNCALIBRATED_RATE = 0.5  # orders engines without measurements behind those with
 EAGER_ENGINES = frozenset({"transformers"})
 
 
@@ -150,17 +151,27 @@ def _site(
     counts = site_counts(system, max_count=job.max_count, fixed=fixed)
     if isinstance(job, TrainingJob):
         return Site(accelerator, system, dev, counts, precision=precision)
+    engine = best_engine(able, calibration, several=max(counts) > 1)
     return Site(
         accelerator, system, dev, counts,
-        engine=engine_of(best_engine(able, calibration), job.weights, calibration),
+        engine=engine_of(engine, job.weights, calibration),
+        engine_id=engine,
         weight_bytes=job.weight_bytes,
         precision=precision,
     )  # fmt: skip
 
 
-def best_engine(able: list[Framework], calibration: Calibration) -> str:
-    """Id of the eligible engine with the best calibrated rate; uncalibrated ones come last."""
-    return max((f.id for f in able), key=lambda name: float(calibration.engines.get(name, 0.5)))
+def best_engine(able: list[Framework], calibration: Calibration, *, several: bool) -> str:
+    """Id of the eligible engine with the best calibrated rate; uncalibrated ones come last.
+
+    For `several` cards an engine that splits a model over them is preferred.
+    """
+
+    def key(framework: Framework) -> tuple[bool, float]:
+        splits = "tp" in framework.parallelism
+        return (several and splits, float(calibration.engines.get(framework.id, UNCALIBRATED_RATE)))
+
+    return max(able, key=key).id
 
 
 def engine_of(name: str, weights: WeightFormat, calibration: Calibration) -> Engine:

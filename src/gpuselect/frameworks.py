@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from gpuselect.catalog import Accelerator, Framework
 from gpuselect.decision import FrameworkChoice
@@ -62,41 +62,39 @@ def parallel_needs(plan: Plan) -> tuple[str, ...]:
     return tuple(needs)
 
 
-def choose(
-    *,
-    candidates: list[Framework],
-    plan: Plan,
-    method: str,
-    engine_rates: Mapping[str, float],
-    model_name: str,
-) -> FrameworkChoice | None:
-    """The framework for a plan: it offers the plan's parallelism; engines by calibrated rate.
+def choose_engine(
+    *, candidates: list[Framework], engine: str, rate: float, plan: Plan, model_name: str, nodes: int
+) -> FrameworkChoice:
+    """The serving engine whose constants the estimate used, with its launch command."""
+    best = next(f for f in candidates if f.id == engine)
+    why = _("serving engine with support for this card and format, calibrated rate {rate:.2f}").format(
+        rate=rate
+    )
+    return FrameworkChoice(id=best.id, name=best.name, why=why, launch=_launch(best, plan, model_name, nodes))
 
-    Training prefers the library that covers the plan with the fewest parts: Megatron-LM for tp x pp,
-    FSDP for ZeRO-3, plain PyTorch for one card.
+
+def choose_library(
+    *, candidates: list[Framework], plan: Plan, model_name: str, nodes: int
+) -> FrameworkChoice:
+    """The training library for a plan: it must offer the plan's parallelism.
+
+    The one that covers the plan with the fewest parts comes first: Megatron-LM for tp x pp, FSDP for
+    ZeRO-3, plain PyTorch for one card.
     """
     needs = parallel_needs(plan)
     able = [f for f in candidates if not f.parallelism or all(n in f.parallelism for n in needs)]
-    if not able:
-        able = candidates
-    if not able:
-        return None
-    if method == "inference":
-        best = max(able, key=lambda f: (engine_rates.get(f.id, 0.0), f.id == "vllm"))
-        why = _("serving engine with support for this card and format, calibrated rate {rate:.2f}").format(
-            rate=engine_rates.get(best.id, 1.0)
-        )
-    else:
-        order = SHARDING_ORDER if plan.tp * plan.pp * plan.ep > 1 else SHARDING_ORDER[1:]
-        best = min(able, key=lambda f: order.index(f.id) if f.id in order else len(order))
-        used = ", ".join(needs) or _("one accelerator")
-        why = _("covers what the plan needs: {used}").format(used=used)
-    return FrameworkChoice(id=best.id, name=best.name, why=why, launch=_launch(best, plan, model_name))
+    order = SHARDING_ORDER if plan.tp * plan.pp * plan.ep > 1 else SHARDING_ORDER[1:]
+    best = min(able or candidates, key=lambda f: order.index(f.id) if f.id in order else len(order))
+    used = ", ".join(needs) or _("one accelerator")
+    why = _("covers what the plan needs: {used}").format(used=used)
+    return FrameworkChoice(id=best.id, name=best.name, why=why, launch=_launch(best, plan, model_name, nodes))
 
 
-def _launch(framework: Framework, plan: Plan, model_name: str) -> tuple[str, ...]:
+def _launch(framework: Framework, plan: Plan, model_name: str, nodes: int) -> tuple[str, ...]:
+    """The launch lines with the plan's numbers; {n_gpus} counts all, {gpus_per_node} those of one node."""
     values = {
-        "{n_gpus}": str(plan.count), "{nodes}": str(max(1, plan.count // 8)), "{tp}": str(plan.tp),
+        "{n_gpus}": str(plan.count), "{nodes}": str(nodes),
+        "{gpus_per_node}": str(-(-plan.count // nodes)), "{tp}": str(plan.tp),
         "{pp}": str(plan.pp), "{model}": model_name, "{replicas}": str(plan.replicas),
     }  # fmt: skip
     lines = []

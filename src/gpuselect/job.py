@@ -82,7 +82,7 @@ def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[
     shape = typical_decoder(params=params.total, active_params=params.active)
     kind = (
         _("mixture of experts (128, 8 active) around a dense decoder")
-        if (params.active)
+        if params.active
         else _("dense decoder")
     )
     text = _(
@@ -183,7 +183,7 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
         return 64
     size = shape.active_params
     tokens = 0.5e6 if size < 1e9 else 1e6 if size < 3e9 else 2e6 if size < 7e9 else 4e6
-    batch = 2 ** round((tokens * 1.0486 / seq_len).__ceil__().bit_length() - 1)
+    batch = 2 ** (ceil(tokens * 1.0486 / seq_len).bit_length() - 1)
     notes.append(
         Note(
             "default-batch",

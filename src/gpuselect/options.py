@@ -8,16 +8,16 @@ from typing import cast
 
 from gpuselect.calibration import Calibration, Quantiles
 from gpuselect.catalog import Catalog, Framework, Price, System
-from gpuselect.decision import Cost, Energy, Estimate, MemoryFit, Note, Offer, Option
+from gpuselect.decision import Cost, Energy, Estimate, FrameworkChoice, MemoryFit, Note, Offer, Option
 from gpuselect.deployment import covered
 from gpuselect.estimate.serving import Serving
 from gpuselect.estimate.shape import training_flops
 from gpuselect.estimate.training import StepTime, mfu
-from gpuselect.frameworks import choose
+from gpuselect.frameworks import choose_engine, choose_library
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.plan import RECOMPUTE
-from gpuselect.search import Candidate, Site
+from gpuselect.search import TIGHT_FROM, Candidate, Site
 from gpuselect.tco import (
     HOURS_PER_MONTH,
     CostDefaults,
@@ -33,7 +33,7 @@ from gpuselect.tco import (
 from gpuselect.units import GIB
 from gpuselect.workload import Workload
 
-TIGHT_BELOW, TIGHT_ABOVE = 0.85, 1.15  # of the usable memory, DESIGN contract of `estimate`
+CLOSE_ABOVE = 1.15  # a miss up to this share of the usable memory is said to be close
 STALE_MONTHS = 6.0
 
 
@@ -44,7 +44,7 @@ def fit_state(need: float, usable: float) -> str:
     ('fits', 'tight', 'no')
     """
     share = need / usable
-    return "fits" if share <= TIGHT_BELOW else "tight" if share <= 1.0 else "no"
+    return "fits" if share <= TIGHT_FROM else "tight" if share <= 1.0 else "no"
 
 
 def memory_fit(candidate: Candidate) -> MemoryFit:
@@ -249,6 +249,19 @@ def warnings_of(
     return tuple(notes)
 
 
+def _framework(
+    candidate: Candidate, site: Site, job: TrainingJob | ServingJob, frameworks: list[Framework],
+    calibration: Calibration, nodes: int,
+) -> FrameworkChoice:  # fmt: skip
+    """The engine that the estimate used, or the library that covers the training plan."""
+    if isinstance(job, ServingJob):
+        return choose_engine(
+            candidates=frameworks, engine=site.engine_id, plan=candidate.plan, model_name=job.label,
+            rate=float(calibration.engines.get(site.engine_id, 1.0)), nodes=nodes,
+        )  # fmt: skip
+    return choose_library(candidates=frameworks, plan=candidate.plan, model_name=job.label, nodes=nodes)
+
+
 def build_option(
     candidate: Candidate,
     site: Site,
@@ -268,12 +281,13 @@ def build_option(
     if isinstance(job, ServingJob):
         performance = serving_performance(candidate, calibration)
         tokens_per_hour = performance["output_tok_s"].value * 3600.0
-        weights, kv, method = job.weights.id, job.kv, "inference"
+        weights, kv = job.weights.id, job.kv
     else:
         performance = training_performance(candidate, site, job, calibration)
         hours = performance["time_to_train_days"].value * 24.0
         breakdown = step_shares(candidate)
-        weights, kv, method = "", "", job.method
+        weights, kv = "", ""
+    nodes = node_count(int(candidate.plan.count), site.system)
     power = deployment_power(candidate, site, defaults, serving=serving)
     cost = cost_of(
         candidate, site, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
@@ -286,15 +300,12 @@ def build_option(
         accelerator=site.accelerator.id,
         accelerator_name=site.accelerator.name,
         count=int(candidate.plan.count),
-        nodes=node_count(int(candidate.plan.count), site.system),
+        nodes=nodes,
         plan=candidate.plan,
         precision=site.precision,
         weights=weights,
         kv=kv,
-        framework=choose(
-            candidates=frameworks, plan=candidate.plan, method=method,
-            engine_rates=calibration.engines, model_name=job.label,
-        ),
+        framework=_framework(candidate, site, job, frameworks, calibration, nodes),
         memory=memory_fit(candidate),
         performance=performance,
         step_breakdown=breakdown,

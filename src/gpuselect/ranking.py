@@ -11,6 +11,7 @@ from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.options import plan_sentence
 from gpuselect.score import PROFILES, normalised_log, normalised_low, pareto_front, total
+from gpuselect.tco import HOURS_PER_MONTH, HOURS_PER_YEAR
 from gpuselect.workload import Workload
 
 SHORTLIST = 10
@@ -108,17 +109,23 @@ def _count_key(option: Option) -> tuple[float, float]:
 
 
 def within_budget(option: Option, workload: Workload) -> bool:
-    """True when the option's cost is inside the budget, or no budget was given. Unknown cost is not."""
+    """True when the option's cost is inside the budget, or no budget was given. Unknown cost is not.
+
+    A budget per hour, month or year holds for the whole deployment, or for one accelerator where it
+    says so; one without a period holds for the run, or for the purchase when buying.
+    """
     budget = workload.budget
     if budget is None:
         return True
     cost = option.cost
-    value = {
-        "hour": cost.per_hour_usd,
-        "month": cost.per_month_usd or (None if cost.per_hour_usd is None else cost.per_hour_usd * 730.0),
-        "million-tokens": cost.per_million_tokens_usd,
-    }.get(budget.per, cost.acquisition_usd if workload.acquire == "buy" else run_cost(option))
-    return value is not None and value <= budget.amount
+    periods = {"hour": 1.0, "month": HOURS_PER_MONTH, "year": HOURS_PER_YEAR}
+    value = cost.acquisition_usd if workload.acquire == "buy" else run_cost(option)
+    if budget.per in periods:
+        value = None if cost.per_hour_usd is None else cost.per_hour_usd * periods[budget.per]
+    elif budget.per == "million-tokens":
+        value = cost.per_million_tokens_usd
+    limit = budget.amount * (option.count if budget.per_accelerator else 1)
+    return value is not None and value <= limit
 
 
 def criteria_of(options: Sequence[Option], catalog: Catalog) -> list[dict[str, float]]:
@@ -183,11 +190,16 @@ def rank(
     )
 
 
+def criteria_weights(workload: Workload) -> Mapping[str, float]:
+    """The user's weights of the criteria, or those of the profile."""
+    return workload.criterion_weights or PROFILES[workload.prefer or "balanced"]
+
+
 def _scored(pool: list[Option], workload: Workload, catalog: Catalog) -> list[Option]:
     """Options with scores, best first; the Pareto front is that of cost and speed."""
     if not pool:
         return []
-    weights = workload.criterion_weights or PROFILES[workload.prefer or "balanced"]
+    weights = criteria_weights(workload)
     criteria = criteria_of(pool, catalog)
     front = pareto_front([(run_cost(o) or 1e18, -speed(o)) for o in pool])
     scored = [
@@ -261,29 +273,45 @@ def reasons(option: Option, scored: Sequence[Option]) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def sensitivity(options: Sequence[Option]) -> tuple[Note, ...]:
-    """The price change of the runner-up that would make it win, and of the winner that would lose."""
+def sensitivity(options: Sequence[Option], workload: Workload) -> tuple[Note, ...]:
+    """The price at which the runner-up would win, all else equal, and a tie with the winner."""
     ranked = [o for o in options if o.score.criteria]
     if len(ranked) < 2:
         return ()
     first, second = ranked[0], ranked[1]
-    gap = first.score.total - second.score.total
-    cost = second.score.criteria.get("cost")
     notes = []
-    if cost and gap > 0:
-        weight = PROFILES["balanced"]["cost"]
-        factor = cost / (cost + gap / weight)
-        if factor > 0.1:
-            text = _("{second} would rank first at {p:.0f} % of its price").format(
-                second=second.accelerator, p=100 * factor
-            )
-            notes.append(Note("price-of-second", text))
+    share = _winning_share(first, second, ranked, criteria_weights(workload))
+    if share is not None:
+        text = _("{second} would rank first at {p:.0f} % of its price").format(
+            second=second.accelerator, p=100 * share
+        )
+        notes.append(Note("price-of-second", text))
     if second.tied_with_winner:
         notes.append(
             Note("tie", _("{a} and {b} score within 2 %: a tie, listed by score").format(
                 a=first.accelerator, b=second.accelerator))
         )  # fmt: skip
     return tuple(notes)
+
+
+def _winning_share(
+    first: Option, second: Option, ranked: Sequence[Option], weights: Mapping[str, float]
+) -> float | None:
+    """Share of its price at which `second` scores as much as `first`; None when no price above 10 % does.
+
+    With x the new cost and L the least cost of the others, the cost scores are min(L, x) / x and
+    min(L, x) / c1; the two cases x >= L and x < L each have a closed solution.
+    """
+    c1, c2, weight = run_cost(first), run_cost(second), weights.get("cost", 0.0)
+    gap = first.score.total - second.score.total
+    if not c1 or not c2 or not weight or gap <= 0:
+        return None
+    mass = sum(weights.get(key, 0.0) for key in first.score.criteria)
+    lead = gap * mass / weight - first.score.criteria["cost"] + second.score.criteria["cost"]
+    least = min(c for o in ranked if o.accelerator != second.accelerator and (c := run_cost(o)))
+    needed = lead + least / c1
+    x = least / needed if 0.0 < needed <= 1.0 else c1 * (1.0 - lead)
+    return x / c2 if 0.1 < x / c2 < 1.0 else None
 
 
 def next_commands(

@@ -35,6 +35,7 @@ class Site:
     device: Device
     counts: tuple[int, ...]
     engine: Engine | None = None
+    engine_id: str = ""
     weight_bytes: float = 0.0
     precision: str = ""  # of the multiplication on this card
 

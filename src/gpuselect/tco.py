@@ -21,7 +21,7 @@ BUY_TERMS = ("retail", "list", "server")
 
 
 class CostDefaults(BaseModel):
-    """Defaults of data/defaults.yaml that a user can override by flags."""
+    """Defaults of data/defaults.yaml; an overlay overrides them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     pue: Figure
@@ -52,8 +52,7 @@ def rent_price(
 
     Whole instances are paid: count / n_accel, rounded up; a larger instance may be cheaper than a
     fitting one, and a price per GPU or per chip counts for any number. Offers win over market medians; a
-    region keeps the rows that lie in it. The result
-    is per accelerator that is used, in USD per hour.
+    region keeps the rows that lie in it. The result is per accelerator that is used, in USD per hour.
     """
     rows = [p for p in prices if p.hardware == hardware and p.kind == "rent" and p.term in RENT_TERMS]
     if region:
@@ -67,22 +66,28 @@ def rent_price(
 
 
 def bill(price: Price, count: int) -> float:
-    """USD per hour for the whole instances that hold `count` accelerators."""
+    """Price of the whole instances or servers that hold `count` accelerators [USD, per hour if rented]."""
     return ceil(count / price.n_accel) * price.price
 
 
-REGION_PREFIXES = {
-    "eu": ("eu", "europe", "norway", "sweden", "france", "germany", "uk", "fi", "de-", "nl", "is-"),
-    "us": ("us", "northamerica", "canada", "east", "west", "central", "south"),
-    "asia": ("ap", "asia", "japan", "korea", "singapore", "india"),
+REGION_WORDS = {
+    "eu": ("eu-", "europe", "fin-", "uk", "norway", "sweden", "france", "germany"),
+    "us": ("us-", "canada", "northamerica"),
+    "asia": ("ap-", "asia", "japan", "korea", "india"),
 }
 
 
 def in_region(price: Price, region: str) -> bool:
-    """True when the row's region matches: an exact region, a prefix, or one of eu, us, asia."""
-    wanted = region.lower()
-    text = price.region.lower()
-    return any(text.startswith(prefix) for prefix in REGION_PREFIXES.get(wanted, (wanted,)))
+    """True when the row lies in a region: a prefix of its name, or one of eu, us, asia.
+
+    Azure writes the side first (westeurope, eastus2, southeastasia), the others the continent.
+    """
+    wanted, text = region.lower(), price.region.lower()
+    words = REGION_WORDS.get(wanted)
+    if words is None:
+        return text.startswith(wanted)
+    azure_us = wanted == "us" and text.rstrip("0123456789").endswith("us")
+    return azure_us or any(word in text for word in words)
 
 
 def purchase_price(*, prices: Sequence[Price], hardware: str, today: str) -> tuple[UnitPrice | None, bool]:

@@ -161,6 +161,9 @@ def _budget(raw: object) -> Money:
     money = parse_money(raw)
     if money.per == "kwh" or money.amount <= 0:
         raise InputError(_("{raw!r} is not a budget: write $5000 or $2/h").format(raw=raw))
+    if money.currency != "USD":
+        text = _("{raw!r} is in {currency}, and prices are in USD: write for example $5000 or 5000 USD")
+        raise InputError(text.format(raw=raw, currency=money.currency))
     return money
 
 

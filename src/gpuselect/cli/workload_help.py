@@ -69,7 +69,7 @@ def _hardware_helps() -> Mapping[str, str]:
     return {
         "budget": _("At most: $5000, $2/h, $10k/month."),
         "acquire": _("rent, buy or any."),
-        "region": _("Region of the prices and of the electricity: eu."),
+        "region": _("Region of the prices: eu."),
         "utilization": _("Share of the time in use: 60%."),
         "years": _("Years of use when bought: 3."),
         "have": _("Only these cards, which you own: 3x3090."),
