@@ -80,7 +80,11 @@ def recommend(
     return Decision(
         workload=workload.model_dump(mode="json", exclude_none=True),
         workload_sentence=sentence(job),
-        assumptions=tuple(assumptions) + tuple(Note("read-as", text) for text in workload.parse_notes),
+        assumptions=(
+            *assumptions,
+            *cost_assumptions(workload, defaults),
+            *(Note("read-as", text) for text in workload.parse_notes),
+        ),
         recommendations=tuple(replace(o, rank=n) for n, o in enumerate(priced, 1)),
         unpriced=unpriced,
         considered=_considered(field, found, missed, job, workload, catalog, calibration),
@@ -90,6 +94,18 @@ def recommend(
         data_date=max((p.as_of for p in catalog.prices if p.as_of), default=""),
         sources_used=_sources(priced, catalog),
     )
+
+
+def cost_assumptions(workload: Workload, defaults: CostDefaults) -> tuple[Note, ...]:
+    """The defaults of the cost model that energy, carbon and ownership rest on."""
+    energy = _("electricity at ${e:.3g}/kWh, PUE {p:.3g}, {c:.0f} g CO2e/kWh (assumed)").format(
+        e=defaults.electricity_usd_kwh, p=defaults.pue, c=defaults.carbon_g_kwh
+    )
+    owned = _("owned hardware: {y:g} years, in use {u:.0f} % of the time, {r:.0f} % residual value").format(
+        y=workload.years or defaults.years, u=100 * (workload.utilization or defaults.utilization),
+        r=100 * defaults.residual_share,
+    )  # fmt: skip
+    return (Note("default-energy", energy), Note("default-ownership", owned))
 
 
 def _options(
@@ -141,6 +157,7 @@ def estimate(
         workload_sentence=sentence(job),
         assumptions=tuple(notes)
         + tuple(n for n in assumptions if n.code not in ("default-max-count", "default-deadline"))
+        + cost_assumptions(workload, defaults)
         + tuple(Note("read-as", text) for text in workload.parse_notes),
         state=state,
         option=options[0] if options else None,
