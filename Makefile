@@ -31,8 +31,9 @@ golden:  ## store the six representative decisions anew; read the difference bef
 	$(BIN)/python tools/golden.py || true
 	$(BIN)/python tools/golden.py --write
 
-accuracy:  ## predictions against the measured rows, each source left out in turn: docs/accuracy.md
+accuracy:  ## predictions against the measured rows, each source left out in turn: docs/accuracy.md and README
 	$(BIN)/python tools/fit_calibration.py --cv
+	$(BIN)/python tools/check_docs.py --write
 
 bench:  ## start-up, search time and memory against their budgets
 	$(BIN)/python tools/bench.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from gpuselect.errors import CatalogError
 from gpuselect.readers import catalog as reader
 from gpuselect.readers.catalog import build_parsed, check_catalog, load_catalog
+from gpuselect.readers.tables import LAYOUTS
 
 CARD = """\
 - id: x1-80gb
@@ -57,6 +59,8 @@ def folder(tmp_path: Path) -> Path:
     (data / "models.yaml").write_text(MODEL)
     (data / "sources.yaml").write_text(SOURCES)
     (data / "prices.csv").write_text(HEADER + ROW)
+    for layout in LAYOUTS:
+        (data / layout.file).write_text(",".join(f.name for f in fields(layout.kind)) + "\n")
     return data
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from gpuselect.catalog import Model, WeightFormat
+from gpuselect.catalog import Catalog, Model, WeightFormat
+from gpuselect.names import resolve_model, squeeze
+from gpuselect.readers.catalog import load_catalog
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -145,3 +149,167 @@ def test_common_spellings_are_known(formats: dict[str, WeightFormat]) -> None:
     """What people type."""
     names = {alias for f in formats.values() for alias in (f.id, *f.aliases)}
     assert {"awq", "gptq", "int4", "q4_k_m", "w4a16", "4bit", "int8", "fp8", "nf4"} <= names
+
+
+# Networks: counts of one forward pass -----------------------------------------------------------------
+
+NETWORK_FAMILIES = {"cnn", "vit", "encoder", "encoder-decoder", "diffusion", "recsys", "other"}
+COUNTED = {
+    "cnn", "detector", "vit", "speech", "diffusion-unet", "diffusion-dit", "recsys", "rnn", "multimodal",
+}  # fmt: skip
+
+# Measured names that lead to no entry: the source names no variant, or nothing gives the dimensions.
+UNRESOLVED = {
+    "Classification/ConvNets/efficientnet_v1", "Classification/GPUNet (GPUNet-0)",
+    "Classification/GPUNet (GPUNet-1)", "Classification/GPUNet (GPUNet-2)", "Classification/GPUNet (GPUNet-D1)",
+    "xlm-roberta-base", "Stable Diffusion v1.5/2.1 (page benchmark)", "Stable Diffusion XL Base & Refiner",
+    "diffusion transformer (script of the docs)", "Swin Transformer", "YOLOv5", "YOLOX", "UNet",
+    "pose_estimation", "BART fine-tuning", "deepmind/multimodal-perceiver",
+    "rfdetr-xlarge", "rfdetr-2xlarge", "YOLOv7-X", "YOLOv7-W6", "YOLOv7-E6", "YOLOv7-D6", "YOLOv7-E6E",
+    "cascade_mask_rcnn_X_152_32x8d_FPN_IN5k_gn_dconv", "Other Settings Mask R-CNN X152",
+    "New baselines using Large-Scale Jitter and Longer Training Schedule regnetx_4gf_",
+    "New baselines using Large-Scale Jitter and Longer Training Schedule regnety_4gf_",
+    "all-MiniLM-L6-v2", "embeddinggemma-300m",
+    # language and speech models that the rows file under "other"
+    "Cosmos-Reason2-2B", "Gated DeltaNet 300M", "GLM-130B", "DeepSeek-OCR", "DeepSeek-OCR-2", "deepseek_ocr2",
+    "LLaDA2.1-mini", "LLaDA2.1-flash", "Step3-VL-10B", "LFM2.5-VL-1.6B", "Llama-OuteTTS-1.0-1B",
+    "Pixtral-12B-2409", "Qwen2-VL-7B-Instruct", "csm-1b",
+}  # fmt: skip
+UNCOUNTED = {"r-gat"}  # the work of a sample depends on the neighbours that were drawn
+
+
+@pytest.fixture(scope="module")
+def spellings(models: dict[str, Model]) -> Mapping[str, str]:
+    """Ids by every spelling that `resolve_model` knows: ids, aliases, and what stands after their slash."""
+    found: dict[str, str] = {}
+    for model in models.values():
+        for alias in model.aliases:
+            found.setdefault(squeeze(alias.rsplit("/", 1)[-1]), model.id)
+    for model in models.values():
+        found |= {squeeze(alias): model.id for alias in model.aliases}
+    return found | {name: name for name in models}
+
+
+@pytest.fixture(scope="module")
+def measured() -> set[str]:
+    """Names of networks in the measured rows."""
+    names: set[str] = set()
+    for table in ("training", "inference"):
+        with (DATA / "measurements" / f"{table}.csv").open(encoding="utf-8", newline="") as rows:
+            names |= {r["model_name"] for r in csv.DictReader(rows) if r["family"] in NETWORK_FAMILIES}
+    return names
+
+
+def entry_of(name: str, spellings: Mapping[str, str]) -> str | None:
+    """Id of a measured name, or None."""
+    known = (name, squeeze(name), squeeze(name.rsplit("/", 1)[-1]))
+    return next((spellings[key] for key in known if key in spellings), None)
+
+
+def test_measured_networks_have_an_entry(measured: set[str], spellings: Mapping[str, str]) -> None:
+    """Every name leads to an entry, except those listed here with a reason."""
+    assert {name for name in measured if entry_of(name, spellings) is None} == UNRESOLVED
+
+
+def test_measured_networks_are_counted(
+    measured: set[str], spellings: Mapping[str, str], models: dict[str, Model]
+) -> None:
+    """What a speed estimate needs is there for every measured network that is not a text encoder."""
+    found = {models[i] for name in measured if (i := entry_of(name, spellings)) is not None}
+    bare = {
+        m.id
+        for m in found
+        if m.family in COUNTED | {"gnn"} and None in (m.gmacs_per_sample, m.activations_m, m.operators)
+    }
+    assert bare == UNCOUNTED
+    assert len([m for m in found if m.family in COUNTED]) > 150
+
+
+# one multiply-add is one; published in the paper named
+PUBLISHED = [
+    ("resnet-50", 3.8, 4.1, "He 2016, table 1: 3.8; the stride in the 3 x 3 layer makes it 4.1"),
+    ("resnet-152", 11.3, 11.6, "He 2016, table 1: 11.3"),
+    ("vgg-16", 15.3, 15.5, "He 2016, section 3.3: VGG-19 19.6; VGG-16 15.5"),
+    ("vgg-19", 19.6, 19.7, "He 2016, section 3.3"),
+    ("mobilenet-v1", 0.569, 0.57, "Howard 2017, table 4: 569 M"),
+    ("mobilenet-v2", 0.30, 0.32, "Sandler 2018, table 4: 300 M"),
+    ("efficientnet-b0", 0.38, 0.40, "Tan 2019, table 2: 0.39"),
+    ("efficientnet-b7", 37.0, 38.4, "Tan 2019, table 2: 37"),
+    ("efficientdet-d0", 2.4, 2.6, "Tan 2020, table 2: 2.5"),
+    ("deit-tiny-16", 1.2, 1.3, "Touvron 2021: 1.3 (1.2 without rounding up)"),
+    ("vit-base-16", 17.5, 17.7, "Touvron 2021: 17.6"),
+    ("swin-tiny", 4.4, 4.6, "Liu 2021, table 1: 4.5"),
+    ("swin-base", 15.3, 15.5, "Liu 2021, table 1: 15.4"),
+    ("dit-xl-2-256", 118.5, 118.7, "Peebles 2023, table 9: 118.64"),
+    ("ssd-r34-1200", 216.0, 217.5, "open_model_zoo: 433.4 GFLOPs, two per multiply-add"),
+    ("ssd-mobilenet-v1", 1.23, 1.25, "open_model_zoo: 2.494 GFLOPs, two per multiply-add"),
+]
+
+
+@pytest.mark.parametrize(("name", "low", "high", "paper"), PUBLISHED)
+def test_counts_are_the_published_ones(
+    models: dict[str, Model], name: str, low: float, high: float, paper: str
+) -> None:
+    """Multiply-adds of one sample as the authors print them."""
+    assert low <= (models[name].gmacs_per_sample or 0.0) <= high, paper
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("resnet-50", 25.6), ("bert-large", 335), ("jasper-10x5dr", 333), ("quartznet-15x5", 18.9),
+        ("mask-rcnn-r50-fpn-detectron2", 44.4), ("faster-rcnn-r50-dc5", 165.7), ("detr-r50", 41.5),
+        ("retinanet-resnext50-fpn", 37.1), ("gnmt-v2", 160.7), ("ssd-mobilenet-v1", 6.8),
+    ],
+)  # fmt: skip
+def test_parameters_of_networks(models: dict[str, Model], name: str, millions: float) -> None:
+    """Sizes as their authors and model zoos print them."""
+    assert models[name].params_b * 1e3 == pytest.approx(millions, rel=0.01)
+
+
+def test_work_per_output_is_sane(models: dict[str, Model]) -> None:
+    """Multiply-adds per element written: the depth of the products, 40 for depthwise nets, 5400 for Jasper."""
+    counted = [m for m in models.values() if m.gmacs_per_sample and m.activations_m]
+    assert len(counted) > 200
+    for model in counted:
+        ratio = (model.gmacs_per_sample or 0.0) * 1e3 / (model.activations_m or 1.0)
+        assert 30 < ratio < (6000 if model.family == "speech" else 2000), (model.id, ratio)
+
+
+def test_operators_are_few_and_whole(models: dict[str, Model]) -> None:
+    """Between four layers and a recurrent network that steps through its clip."""
+    for model in models.values():
+        if model.operators is not None:
+            assert 4 <= model.operators <= 2500, model.id
+            assert float(model.operators).is_integer(), model.id
+
+
+def test_pipelines_name_their_parts(models: dict[str, Model]) -> None:
+    """Denoisers of images say their steps and passes; guidance-distilled ones pass once."""
+    denoisers = [m for m in models.values() if m.family.startswith("diffusion")]
+    assert len(denoisers) > 15
+    for model in denoisers:
+        assert model.usual_steps, model.id
+        assert model.guidance_passes in (1.0, 2.0), model.id
+    assert models["flux.1-dev"].guidance_passes == 1.0
+    assert models["sdxl-base-1.0"].guidance_passes == 2.0
+
+
+def test_recommenders_say_their_lookups(models: dict[str, Model]) -> None:
+    """DLRM reads one row of 26 tables, its multi-hot successor 214."""
+    for model in (m for m in models.values() if m.family == "recsys"):
+        assert model.lookups_per_sample, model.id
+        assert model.embedding_dim, model.id
+    assert models["dlrm"].lookups_per_sample == 26.0
+    assert models["dlrm-v2"].lookups_per_sample == 214.0
+
+
+def test_spellings_of_the_measured_rows_resolve() -> None:
+    """The index above and the function that users meet agree."""
+    catalog: Catalog = load_catalog()
+    pairs = {
+        "ResNet-50 v1.5": "resnet-50", "BERT-large SQuAD fine-tune": "bert-large", "OWL-ViT B/32": "owl-vit-base-32",
+        "LanguageModeling/BERT": "bert-large", "Mask R-CNN": "mask-rcnn-r50-fpn-detectron2", "SDXL": "sdxl-base-1.0",
+        "Stable Diffusion v1": "stable-diffusion-1.5", "BEiT-B/16": "beit-base-16", "3D-UNet": "unet-3d-kits19",
+    }  # fmt: skip
+    assert {name: resolve_model(name, catalog).id for name in pairs} == pairs

@@ -58,7 +58,9 @@ def test_framework_words_are_from_closed_lists(frameworks: list[Framework]) -> N
     """Methods, parallelism and support are spelled one way; a successor exists."""
     ids = {framework.id for framework in frameworks}
     for entry in frameworks:
-        assert set(entry.methods) <= {"pretrain", "full", "lora", "qlora", "inference"}, entry.id
+        assert set(entry.methods) <= {
+            "pretrain", "full", "lora", "qlora", "inference", "train-network", "infer-network"
+        }, entry.id  # fmt: skip
         assert set(entry.parallelism) <= {
             "dp", "zero1", "zero2", "zero3", "tp", "pp", "ep", "cp"
         }, entry.id  # fmt: skip

@@ -31,11 +31,24 @@ def test_task_names(word, task):
     assert Workload.from_mapping({"task": word}).task == task
 
 
-@pytest.mark.parametrize("task", ["video", "hpc"])
-def test_later_tasks_say_what_is_available(task):
-    """A task of a later version is refused with the list of today's."""
-    with pytest.raises(InputError, match="pretrain, finetune, inference"):
-        Workload.from_mapping({"task": task})
+def test_unknown_tasks_are_refused_with_the_list():
+    """A task that does not exist is refused with those that do."""
+    with pytest.raises(InputError, match="pretrain, finetune, inference, video, hpc"):
+        Workload.from_mapping({"task": "rendering"})
+
+
+def test_cameras_in_one_word():
+    """Streams carry their resolution and rate, and make the task video."""
+    work = Workload.from_mapping({"streams": "16 cameras 1080p@25", "codec": "HEVC"})
+    assert (work.task, work.streams, tuple(work.resolution), work.fps, work.codec) == (
+        "video", 16, (1920, 1080), 25.0, "h265",
+    )  # fmt: skip
+
+
+def test_contradicting_stream_rates_are_refused():
+    """A rate given twice with two values is an error, not the last one."""
+    with pytest.raises(InputError, match="contradicts"):
+        Workload.from_mapping({"streams": "16 @25", "fps": 30})
 
 
 @pytest.mark.parametrize(

@@ -13,17 +13,29 @@ from gpuselect.deployment import Field, build_field
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
 from gpuselect.names import resolve_accelerator
+from gpuselect.network_job import (
+    HpcJob,
+    Job,
+    NetworkJob,
+    VideoJob,
+    hpc_job,
+    network_job,
+    network_model,
+    video_job,
+)
+from gpuselect.network_search import (
+    search_hpc,
+    search_inference,
+    search_network_training,
+    search_video,
+)
 from gpuselect.options import CLOSE_ABOVE, build_option, memory_fit
-from gpuselect.ranking import closest_late, next_commands, rank, select, sensitivity
+from gpuselect.ranking import closest_late, next_commands, rank, select, sensitivity, speed
 from gpuselect.search import Candidate, Found, Site, search_serving, search_training
+from gpuselect.sentences import sentence
 from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
 from gpuselect.workload import Workload, pins
-
-METHODS = {
-    "pretrain": _("Pretraining"), "full": _("Full fine-tuning of"), "lora": _("LoRA fine-tuning of"),
-    "qlora": _("QLoRA fine-tuning of"),
-}  # fmt: skip
 
 
 def current_date() -> str:
@@ -31,27 +43,43 @@ def current_date() -> str:
     return datetime.now(tz=UTC).date().isoformat()
 
 
-def resolve_job(
-    workload: Workload, catalog: Catalog, calibration: Calibration
-) -> tuple[TrainingJob | ServingJob, list[Note]]:
+def resolve_job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
     """The workload in numbers, with the assumptions that were made."""
+    if workload.task == "video":
+        return video_job(workload, catalog)
+    if workload.task == "hpc":
+        return hpc_job(workload)
+    network = network_model(workload, catalog)
+    if network is not None:
+        return network_job(workload, network)
     if workload.task == "inference":
-        job, notes = serving_job(workload, catalog)
-        return job, notes
+        return serving_job(workload, catalog)
     return training_job(workload, catalog, calibration)
 
 
 def search(
     sites: Sequence[Site],
-    job: TrainingJob | ServingJob,
+    job: Job,
     workload: Workload,
     calibration: Calibration,
 ) -> Found:
     """Search plans for the task."""
     reserve = float(workload.reserve or 0.0)
-    if isinstance(job, ServingJob):
-        return search_serving(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
-    return search_training(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
+    match job:
+        case ServingJob():
+            return search_serving(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
+        case TrainingJob():
+            return search_training(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
+        case NetworkJob(training=True):
+            return search_network_training(
+                sites, job, calibration=calibration, reserve=reserve, pins=pins(workload)
+            )
+        case NetworkJob():
+            return search_inference(sites, job, calibration=calibration, reserve=reserve)
+        case VideoJob():
+            return search_video(sites, job, calibration=calibration, reserve=reserve)
+        case HpcJob():
+            return search_hpc(sites, job, calibration=calibration, reserve=reserve)
 
 
 def recommend(
@@ -109,7 +137,7 @@ def cost_assumptions(workload: Workload, defaults: CostDefaults) -> tuple[Note, 
 
 
 def _options(
-    field: Field, found: Found, job: TrainingJob | ServingJob, workload: Workload, catalog: Catalog,
+    field: Field, found: Found, job: Job, workload: Workload, catalog: Catalog,
     calibration: Calibration, defaults: CostDefaults, today: str,
 ) -> list[Option]:  # fmt: skip
     """Every fitting candidate as a complete option."""
@@ -169,35 +197,18 @@ def estimate(
 
 def speed_key(option: Option) -> float:
     """Sort key: fastest first."""
-    if "step_time_s" in option.performance:
-        return option.performance["step_time_s"].value
-    return -option.performance["output_tok_s"].value
+    return -speed(option)
 
 
-def sentence(job: TrainingJob | ServingJob) -> str:
-    """The workload in one sentence."""
-    if isinstance(job, TrainingJob):
-        return _(
-            "{what} a {label} model on {tokens:.4g}B tokens, sequences of {seq}, {batch} per step, "
-            "{precision}"
-        ).format(
-            what=METHODS[job.method], label=job.label, tokens=job.tokens / 1e9,
-            seq=job.seq_len, batch=job.global_batch, precision=job.precision,
-        )  # fmt: skip
-    text = _("Serving a {label} model with {weights} weights, {i} tokens in and {o} out").format(
-        label=job.label, weights=job.weights.id, i=job.input_tokens, o=job.output_tokens
-    )
-    if job.request_rate is not None:
-        return text + _(", {rate:.3g} requests/s").format(rate=job.request_rate)
-    return text + _(", {n} concurrent sequences").format(n=job.concurrency)
-
-
-def _none_note(job: TrainingJob | ServingJob, workload: Workload) -> Note:
-    bounded = isinstance(job, ServingJob) and (
-        job.request_rate is not None or job.ttft_s or job.tpot_s or job.latency_s
-    )
-    if bounded:
+def _none_note(job: Job, workload: Workload) -> Note:
+    if isinstance(job, VideoJob):
+        text = _("{n} accelerators carry fewer than {s} streams, or the latency bound is missed")
+        return Note("slo-missed", text.format(n=job.max_count, s=job.streams))
+    bounds = [getattr(job, key, None) for key in ("request_rate", "ttft_s", "tpot_s", "latency_s")]
+    if any(bounds):
         return Note("slo-missed", _("no plan meets the latency bounds or the demand"))
+    if isinstance(job, NetworkJob):
+        return Note("no-valid-plan", _("no batch per accelerator divides the global batch evenly"))
     given = ", ".join(f"{k}={v}" for k, v in pins(workload).items()) or _("none")
     return Note(
         "no-valid-plan",
@@ -220,7 +231,7 @@ def _considered(
     field: Field,
     found: Found,
     missed: Mapping[str, Note],
-    job: TrainingJob | ServingJob,
+    job: Job,
     workload: Workload,
     catalog: Catalog,
     calibration: Calibration,
@@ -263,7 +274,7 @@ def _refused(name: str, note: Note) -> Considered:
 
 def _limit_note(
     number: int, field: Field, found: Found, least: Mapping[int, int],
-    job: TrainingJob | ServingJob, workload: Workload,
+    job: Job, workload: Workload,
 ) -> Note | None:  # fmt: skip
     if number in least:
         return None

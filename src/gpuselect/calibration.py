@@ -76,6 +76,42 @@ class MemoryConstants(_Section):
     unified_share: Figure
 
 
+class NetworkConstants(_Section):
+    """Constants of `estimate.vision`, `estimate.video` and `estimate.hpc`.
+
+    Efficiencies are shares of the dense peak by kind of network; `precision`, `hardware` and
+    `runtime` multiply them. `operator_s` is the time per operator [s] by way of launching,
+    `traffic` the number of times an element moves, in inference by runtime and in training by kind.
+    `decode_pixels_per_s` is the rate of one decode engine by codec [pixel/s].
+    """
+
+    inference_efficiency: dict[str, Figure]
+    training_efficiency: dict[str, Figure]
+    precision: dict[str, Figure]
+    training_precision: dict[str, Figure]
+    hardware: dict[str, Figure]
+    training_hardware: dict[str, Figure]
+    runtime: dict[str, Figure]
+    operator_s: dict[str, Figure]
+    inference_traffic: dict[str, Figure]
+    training_traffic: dict[str, Figure]
+    bandwidth_efficiency: Figure
+    training_operator_s: Figure
+    step_floor_s: Figure
+    link_efficiency: Figure
+    overlap: Figure
+    scale_loss: Figure
+    live_activations: Figure
+    saved_activations: Figure
+    context_gib: Figure
+    decode_pixels_per_s: dict[str, Figure]
+    turing_decode: Figure
+    hpc_efficiency: Figure
+    hpc_bandwidth: Figure
+    trained_cards: tuple[str, ...] = ()  # cards with a measured training row
+    served_cards: tuple[str, ...] = ()  # cards with a measured inference row
+
+
 class InterconnectConstants(_Section):
     """Rates [GB/s, one way] where neither the card nor its system states one."""
 
@@ -108,6 +144,7 @@ class Calibration(_Section):
     link_latency_s: dict[str, Figure]
     engines: dict[str, Figure]
     memory: MemoryConstants
+    network: NetworkConstants
     interconnect: InterconnectConstants
     quantiles: dict[str, Quantiles]
 
@@ -134,3 +171,13 @@ def serving_class(accelerator: Accelerator) -> str:
     if accelerator.vendor == "amd":
         return "amd" if accelerator.family == "datacenter" else "gddr"
     return "other"
+
+
+def network_class(accelerator: Accelerator) -> str:
+    """Hardware class of the network constants: nvidia, geforce, jetson, amd, apple, cpu or other."""
+    if accelerator.vendor == "nvidia":
+        kinds = {"edge": "jetson", "consumer": "geforce", "cpu": "cpu"}
+        return kinds.get(accelerator.family, "nvidia")
+    if accelerator.family in ("cpu", "apple"):
+        return accelerator.family
+    return "amd" if accelerator.vendor == "amd" else "other"

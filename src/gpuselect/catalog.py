@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -16,6 +17,12 @@ Precision = Literal[
     "int8", "int4",
 ]  # fmt: skip
 PRECISIONS: tuple[str, ...] = get_args(Precision)
+Codec = Literal["h264", "h265", "av1"]
+NetworkFamily = Literal[
+    "decoder", "encoder", "encoder-decoder", "vit", "cnn", "detector", "diffusion", "speech",
+    "recsys", "video", "hpc",
+]  # fmt: skip
+MIG_SLICE = re.compile(r"(?P<slices>\d+)g\.(?P<memory>\d+)gb")
 EntryStatus = Literal["current", "legacy", "eol", "announced", "research"]
 Citation = tuple[str, str]  # key in sources.yaml, place in that source
 
@@ -66,6 +73,15 @@ class Source(BaseModel):
     note: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MigSlice:
+    """One kind of slice that a card can be split into."""
+
+    name: str  # as the driver prints it: 1g.10gb
+    memory_gb: float
+    compute_fraction: float  # of the whole card
+
+
 class Accelerator(Entry):
     """One exact variant of an accelerator. Rates are dense; absent means unknown.
 
@@ -104,10 +120,13 @@ class Accelerator(Entry):
     pcie_one_way_gb_s: Figure | None = None
     peer_to_peer_over_pcie: Fact | None = None
     ecc: Fact | None = None
+    ecc_memory_cost_pct: Figure | None = None  # share of the memory that ECC takes while it is on
     mig_max_instances: Figure | None = None
     mig_profiles: Fact | None = None
     decode_engines: Figure | None = None
     encode_engines: Figure | None = None
+    decode_streams_1080p30: dict[Codec, Figure] = {}  # upper bounds
+    dla_engines: Figure | None = None
     power_w: Figure | None = None
     power_min_w: Figure | None = None
 
@@ -115,6 +134,19 @@ class Accelerator(Entry):
     def compute_capability_number(self) -> float | None:
         """CUDA compute capability as a number, None where the vendor has none."""
         return None if self.compute_capability is None else float(self.compute_capability)
+
+    @property
+    def mig_slices(self) -> tuple[MigSlice, ...]:
+        """The plain profiles of `mig_profiles`, in its order; empty where the card has none.
+
+        The share of the compute units is the profile's slices over those of the largest profile:
+        sevenths on most cards, quarters on A30 and RTX PRO. Profiles with additions (-me, +gfx) are
+        left out.
+        """
+        names = (part.split()[0] for part in str(self.mig_profiles or "").split(";") if part.strip())
+        found = [m for name in names if (m := MIG_SLICE.fullmatch(name))]
+        whole = max((int(m["slices"]) for m in found), default=1)
+        return tuple(MigSlice(m[0], float(m["memory"]), int(m["slices"]) / whole) for m in found)
 
 
 class Model(Entry):
@@ -157,6 +189,16 @@ class Model(Entry):
     image_size: Figure | None = None
     gmacs_per_sample: Figure | None = None
     activations_m: Figure | None = None
+    operators: Figure | None = None  # convolutions, linear layers and products of one forward pass
+    sequence_length: Figure | None = None  # at which a sequence model was counted
+    decoder_layers: Figure | None = None
+    clip_seconds: Figure | None = None  # audio of one sample
+    image_decoder_gmacs: Figure | None = None
+    text_encoder_gmacs: Figure | None = None
+    guidance_passes: Figure | None = None  # denoiser passes per step: 2 with classifier-free guidance
+    usual_steps: Figure | None = None
+    lookups_per_sample: Figure | None = None
+    embedding_dim: Figure | None = None
 
 
 class Framework(Entry):
@@ -169,7 +211,9 @@ class Framework(Entry):
     kind: Literal["framework", "training", "serving", "runtime"]
     backends: dict[str, Fact]  # software stack -> yes | experimental | community
     aliases: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()  # pretrain, full, lora, qlora, inference
+    methods: tuple[str, ...] = ()  # pretrain, full, lora, qlora, inference: decoder models;
+    # train-network, infer-network: every other family
+    families: tuple[NetworkFamily, ...] = ()
     version: Fact | None = None
     licence: Fact | None = None
     min_compute_capability: Figure | None = None
@@ -224,9 +268,60 @@ class Price:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredPower:
+    """One row of power_measured.csv: electrical power [W] of a run, and its share of the board limit."""
+
+    hardware: str
+    n_accel: int
+    workload: str
+    mean_power_w: float | None
+    power_per_accel_w: float | None
+    share_of_tdp: float | None  # absent where the power includes the host
+    measured_at: str  # GPU (NVML) | node ... | whole system at the wall ...
+    configuration: str
+    as_of: str  # ISO date, empty when the source gives none
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One row of regions.csv: carbon by one method, or an electricity price, or a PUE.
+
+    All carbon figures are location-based; methods differ, twofold for some places, so a figure never
+    stands without its method.
+    """
+
+    region: str
+    name: str
+    kind: str  # country | zone | group | cloud region | provider | facility
+    carbon_g_kwh: float | None
+    carbon_method: str
+    electricity_usd_kwh: float | None
+    price_kind: str  # commercial | industrial | business | empty
+    pue: float | None
+    year: str  # of the figures: a year, a month or a day
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastPrice:
+    """One row of price_history.csv: what an instance cost per hour in a month."""
+
+    provider: str
+    instance_type: str  # of the whole instance; per GPU where it says "per chip" or "market median"
+    hardware: str
+    month: str  # YYYY-MM
+    ondemand: float | None
+    spot: float | None
+    currency: str
+    source: str
+
+
 @dataclass(frozen=True)
 class Catalog:
-    """Everything that the data folder says. Models are validated when asked for."""
+    """Everything that the data folder says. Models and the last three tables are read when asked for."""
 
     accelerators: Mapping[str, Accelerator]
     models: Mapping[str, Model]
@@ -235,6 +330,9 @@ class Catalog:
     systems: Mapping[str, System]
     prices: tuple[Price, ...]
     sources: Mapping[str, Source]
+    power: Sequence[MeasuredPower] = ()
+    regions: Sequence[Region] = ()
+    price_history: Sequence[PastPrice] = ()
 
     @cached_property
     def prices_of(self) -> Mapping[str, tuple[Price, ...]]:

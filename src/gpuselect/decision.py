@@ -71,6 +71,7 @@ class Cost:
     per_run_usd: float | None = None
     per_month_usd: float | None = None
     per_million_tokens_usd: float | None = None
+    per_thousand_images_usd: float | None = None  # images, or sequences, clips and rows
     acquisition_usd: float | None = None
     buy_per_hour_usd: float | None = None  # amortised purchase, energy and hosting
     items: tuple[tuple[str, float, str], ...] = ()

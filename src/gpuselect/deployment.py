@@ -14,6 +14,8 @@ from gpuselect.frameworks import eligible
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.names import resolve_accelerator, resolve_framework
+from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
+from gpuselect.network_sites import HPC_SOFTWARE, hpc_site, network_precision, network_site, video_site
 from gpuselect.rules import Demands, reject
 from gpuselect.search import Site, site_counts
 from gpuselect.workload import Workload
@@ -21,7 +23,13 @@ from gpuselect.workload import Workload
 NATIVE_ENGINES = ("llama.cpp", "ollama", "exllamav2", "exllamav3", "mlx", "mlx-lm", "tensorrt-llm")
 PYTHON_FREE = frozenset(NATIVE_ENGINES)
 UNCALIBRATED_RATE = 0.5  # orders engines without measurements behind those with
+HOST_POWER_W = 100.0  # a limit below it says that an edge device is meant
 EAGER_ENGINES = frozenset({"transformers"})
+FRAMEWORK_FAMILIES = {  # family of a model -> what frameworks.yaml calls it
+    "cnn": "cnn", "detector": "detector", "vit": "vit", "encoder": "encoder", "speech": "speech",
+    "encoder-decoder": "encoder-decoder", "diffusion-unet": "diffusion", "diffusion-dit": "diffusion",
+    "recsys": "recsys", "rnn": "encoder", "gnn": "encoder", "multimodal": "encoder",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +46,34 @@ def system_of(catalog: Catalog) -> dict[str, System]:
     return {name: s for s in catalog.systems.values() for name in s.accelerators}
 
 
-def demands_of(workload: Workload, catalog: Catalog, job: TrainingJob | ServingJob) -> Demands:
+def method_and_family(job: Job) -> tuple[str, str]:
+    """What a framework must be able to do for a job, and for which family of networks."""
+    match job:
+        case NetworkJob():
+            return ("train-network" if job.training else "infer-network"), FRAMEWORK_FAMILIES[job.family]
+        case VideoJob():
+            return "infer-network", FRAMEWORK_FAMILIES[job.detector.family]
+        case HpcJob():
+            return "hpc", "hpc"
+        case ServingJob():
+            return "inference", "decoder"
+        case TrainingJob():
+            return job.method, "decoder"
+
+
+def demands_of(workload: Workload, catalog: Catalog, job: Job) -> Demands:
     """The workload's hard wishes as plain values."""
     wanted = frozenset(resolve_accelerator(n, catalog)[0].id for n in workload.gpus or ())
     excluded = frozenset(resolve_accelerator(n, catalog)[0].id for n in workload.exclude or ())
     precision = _precision(job)
-    method = job.method if isinstance(job, TrainingJob) else "inference"
+    method, _family = method_and_family(job)
     return Demands(
         task=workload.task,
         method=method,
         precision=precision,
         weights=job.weights.id if isinstance(job, ServingJob) else "",
         precision_ok={
-            a.id: peak_tflops(a, card_precision(a, precision, workload)) is not None
+            a.id: peak_tflops(a, _on_card(a, job, workload)) is not None
             for a in catalog.accelerators.values()
             if a.dense_tflops
         },
@@ -58,18 +81,32 @@ def demands_of(workload: Workload, catalog: Catalog, job: TrainingJob | ServingJ
         gpus=wanted,
         exclude=excluded,
         vendors=frozenset(v.lower() for v in workload.vendors or ()),
-        ecc=bool(workload.ecc),
+        ecc=isinstance(job, HpcJob) if workload.ecc is None else workload.ecc,
         mig=int(workload.mig or 0),
         form_factor=workload.form_factor or "",
         edge=bool(workload.edge),
+        hosts_only=isinstance(job, NetworkJob | HpcJob)
+        and not workload.edge
+        and (workload.max_power_w or HOST_POWER_W) >= HOST_POWER_W,
         max_power_w=workload.max_power_w,
     )
 
 
-def _precision(job: TrainingJob | ServingJob) -> str:
-    if isinstance(job, TrainingJob):
+def _precision(job: Job) -> str:
+    if isinstance(job, VideoJob):
+        return job.detector.precision
+    if not isinstance(job, ServingJob):
         return job.precision
     return job.weights.compute if job.weights.id not in ("bf16", "fp16", "fp32") else job.weights.id
+
+
+def _on_card(accelerator: Accelerator, job: Job, workload: Workload) -> str:
+    """The compute precision of a job on a card, with the fallbacks that the job allows."""
+    if isinstance(job, VideoJob):
+        job = job.detector
+    if isinstance(job, NetworkJob):
+        return network_precision(accelerator, job)
+    return card_precision(accelerator, _precision(job), workload)
 
 
 def card_precision(accelerator: Accelerator, precision: str, workload: Workload) -> str:
@@ -82,7 +119,7 @@ def card_precision(accelerator: Accelerator, precision: str, workload: Workload)
 
 def build_field(
     workload: Workload,
-    job: TrainingJob | ServingJob,
+    job: Job,
     catalog: Catalog,
     calibration: Calibration,
     *,
@@ -98,6 +135,7 @@ def build_field(
         names = frozenset(fixed)
         demands = _renamed(demands, names)
     systems = system_of(catalog)
+    _method, family = method_and_family(job)
     wanted = frozenset(resolve_framework(n, catalog).id for n in _wanted_frameworks(workload))
     sites, frameworks, rejections = [], {}, {}
     for accelerator in catalog.accelerators.values():
@@ -105,9 +143,10 @@ def build_field(
             continue
         able = eligible(
             frameworks=catalog.frameworks.values(), accelerator=accelerator, method=demands.method,
-            weights=demands.weights, wanted=wanted,
+            weights=demands.weights, wanted=wanted, family=family,
         )  # fmt: skip
-        note = reject(accelerator, demands, able)
+        own_code = isinstance(job, HpcJob) and bool(HPC_SOFTWARE & set(accelerator.software))
+        note = reject(accelerator, demands, runs=bool(able) or own_code)
         if note is None:
             site = _site(
                 accelerator, systems.get(accelerator.id), workload, job, demands, able, calibration,
@@ -117,9 +156,15 @@ def build_field(
                 sites.append(site)
                 frameworks[accelerator.id] = able
                 continue
-            note = Note("figures-missing", _("memory, bandwidth or rate unknown"))
+            note = _missing(job)
         rejections[accelerator.id] = note
     return Field(tuple(sites), frameworks, rejections)
+
+
+def _missing(job: Job) -> Note:
+    if isinstance(job, VideoJob):
+        return Note("figures-missing", _("memory, bandwidth, rate or video decoder unknown"))
+    return Note("figures-missing", _("memory, bandwidth or rate unknown"))
 
 
 def _wanted_frameworks(workload: Workload) -> tuple[str, ...]:
@@ -137,12 +182,19 @@ def _site(
     accelerator: Accelerator,
     system: System | None,
     workload: Workload,
-    job: TrainingJob | ServingJob,
+    job: Job,
     demands: Demands,
     able: list[Framework],
     calibration: Calibration,
     fixed: int | None,
 ) -> Site | None:
+    match job:
+        case NetworkJob():
+            return network_site(accelerator, system, job, able, calibration, fixed)
+        case VideoJob():
+            return video_site(accelerator, system, job, able, calibration, fixed)
+        case HpcJob():
+            return hpc_site(accelerator, system, job, calibration, fixed)
     precision = card_precision(accelerator, demands.precision, workload)
     serving = isinstance(job, ServingJob)
     dev = device(accelerator, system, precision=precision, serving=serving, calibration=calibration)

@@ -28,17 +28,21 @@ def eligible(
     method: str,
     weights: str,
     wanted: frozenset[str],
+    family: str = "decoder",
 ) -> list[Framework]:
     """Frameworks that pass the hard gates for this card and method, best supported first.
 
-    Gates: software stack, CUDA compute capability, method (pretrain, full, lora, qlora, inference)
-    and, for serving engines that list formats, the weight format.
+    Gates: software stack, CUDA compute capability, method (pretrain, full, lora, qlora, inference,
+    train-network, infer-network), for the last two the family of networks, and, for serving engines
+    that list formats, the weight format.
     """
     found = []
     for framework in frameworks:
         if wanted and framework.id not in wanted:
             continue
         if method not in framework.methods or framework.replaced_by is not None:
+            continue
+        if family != "decoder" and family not in framework.families:
             continue
         stacks = [s for s in accelerator.software if s in framework.backends]
         if not stacks:
@@ -71,6 +75,13 @@ def choose_engine(
         rate=rate
     )
     return FrameworkChoice(id=best.id, name=best.name, why=why, launch=_launch(best, plan, model_name, nodes))
+
+
+def choose_runtime(*, candidates: list[Framework], runtime: str, model_name: str) -> FrameworkChoice:
+    """The runtime whose constants the estimate of a network used."""
+    best = next((f for f in candidates if f.id == runtime), candidates[0])
+    why = _("runs this family of networks on the card's software stack")
+    return FrameworkChoice(id=best.id, name=best.name, why=why, launch=_launch(best, Plan(), model_name, 1))
 
 
 def choose_library(

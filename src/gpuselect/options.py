@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil
-from typing import cast
 
-from gpuselect.calibration import Calibration, Quantiles
+from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog, Framework, Price, System
-from gpuselect.decision import Cost, Energy, Estimate, FrameworkChoice, MemoryFit, Note, Offer, Option
+from gpuselect.decision import Cost, Energy, FrameworkChoice, MemoryFit, Note, Offer, Option
 from gpuselect.deployment import covered
-from gpuselect.estimate.serving import Serving
-from gpuselect.estimate.shape import training_flops
-from gpuselect.estimate.training import StepTime, mfu
-from gpuselect.frameworks import choose_engine, choose_library
+from gpuselect.frameworks import choose_engine, choose_library, choose_runtime
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
+from gpuselect.performance import breakdown_of, performance_of, run_hours
 from gpuselect.plan import RECOMPUTE
 from gpuselect.search import TIGHT_FROM, Candidate, Site
 from gpuselect.tco import (
@@ -35,6 +33,7 @@ from gpuselect.workload import Workload
 
 CLOSE_ABOVE = 1.15  # a miss up to this share of the usable memory is said to be close
 STALE_MONTHS = 6.0
+UNIT_RATES = ("output_tok_s", "images_per_s", "requests_per_s")  # what a cost per unit is counted in
 
 
 def fit_state(need: float, usable: float) -> str:
@@ -61,53 +60,6 @@ def memory_fit(candidate: Candidate) -> MemoryFit:
         breakdown_gib={key: float(value) / GIB for key, value in parts.items() if value},
         state=fit_state(float(memory.total), candidate.usable),
     )
-
-
-def rate(value: float, quantiles: Quantiles) -> Estimate:
-    """A rate with its 80 % interval: value * measured/predicted quantiles."""
-    return Estimate(value, value * quantiles.low, value * quantiles.high)
-
-
-def duration(value: float, quantiles: Quantiles) -> Estimate:
-    """A time with its 80 % interval: the reciprocal of the rate's."""
-    return Estimate(value, value / quantiles.high, value / quantiles.low)
-
-
-def training_performance(
-    candidate: Candidate, site: Site, job: TrainingJob, calibration: Calibration
-) -> dict[str, Estimate]:
-    """Step time, throughput, MFU and time to train with intervals."""
-    step = cast("StepTime", candidate.step)
-    known = covered(site.accelerator, calibration)
-    adapter = job.method in ("lora", "qlora")
-    cut = "training-adapter" if adapter else "training" if known else "training-uncovered"
-    quantiles = calibration.quantiles[cut]
-    seconds, count = float(step.total), float(candidate.plan.count)
-    step_tokens = float(job.global_batch * job.seq_len)
-    tokens_per_s = step_tokens / seconds
-    flops = float(training_flops(shape=job.shape, tokens=step_tokens, seq_len=job.seq_len))
-    utilisation = float(mfu(flops=flops, seconds=seconds, count=count, peak=float(site.device.peak)))
-    return {
-        "step_time_s": duration(seconds, quantiles),
-        "tokens_per_s": rate(tokens_per_s, quantiles),
-        "tokens_per_s_per_accelerator": rate(tokens_per_s / count, quantiles),
-        "mfu": rate(utilisation, quantiles),
-        "time_to_train_days": duration(job.tokens / tokens_per_s / 86_400.0, quantiles),
-    }
-
-
-def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[str, Estimate]:
-    """TTFT (unloaded), TPOT, latency and rates with intervals."""
-    state = cast("Serving", candidate.serving)
-    decode = calibration.quantiles["decode" if state.batch <= 1 else "throughput"]
-    prefill, load = calibration.quantiles["prefill"], calibration.quantiles["throughput"]
-    return {
-        "ttft_ms": duration(1e3 * state.ttft_unloaded, prefill),
-        "tpot_ms": duration(1e3 * state.tpot, decode),
-        "latency_ms": duration(1e3 * state.latency, decode),
-        "output_tok_s": rate(state.output_tokens_per_s, load),
-        "requests_per_s": rate(state.requests_per_s, load),
-    }
 
 
 def offer_of(row: Price) -> Offer:
@@ -143,7 +95,7 @@ def deployment_power(
 def _sharing_a_node(candidate: Candidate) -> int:
     """Accelerators that must sit in one instance: all of a training run, one replica of a server."""
     plan = candidate.plan
-    return int(plan.tp * plan.pp) if candidate.serving is not None else int(plan.count)
+    return int(plan.count // plan.replicas)
 
 
 def _rented(
@@ -185,6 +137,7 @@ def cost_of(
     defaults: CostDefaults,
     hours: float | None,
     tokens_per_hour: float | None,
+    samples_per_hour: float | None,
     power: float | None,
     today: str,
 ) -> Cost:
@@ -214,6 +167,9 @@ def cost_of(
         per_million_tokens_usd=None
         if hourly is None or not tokens_per_hour
         else hourly / tokens_per_hour * 1e6,
+        per_thousand_images_usd=None
+        if hourly is None or not samples_per_hour or tokens_per_hour
+        else hourly / samples_per_hour * 1e3,
         acquisition_usd=None if bought is None else bought[1],
         buy_per_hour_usd=owned,
         items=tuple(items),
@@ -222,16 +178,23 @@ def cost_of(
     )
 
 
-def warnings_of(
-    candidate: Candidate, site: Site, cost: Cost, calibration: Calibration, today: str
-) -> tuple[Note, ...]:
+def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
+    """True when measurements of this very card are behind the constants of the job's kind."""
+    if isinstance(job, TrainingJob | ServingJob | HpcJob):
+        return covered(site.accelerator, calibration)
+    training = isinstance(job, NetworkJob) and job.training
+    network = calibration.network
+    return site.accelerator.id in (network.trained_cards if training else network.served_cards)
+
+
+def warnings_of(candidate: Candidate, site: Site, cost: Cost, *, known: bool, today: str) -> tuple[Note, ...]:
     """What a reader must know before relying on the option."""
     notes = []
     fit = memory_fit(candidate)
     if fit.state == "tight":
         text = _("needs {need:.0f} % of the usable memory").format(need=100 - fit.headroom_pct)
         notes.append(Note("memory-tight", text))
-    if not covered(site.accelerator, calibration):
+    if not known:
         notes.append(Note("class-estimate", _("no measured rate of this card: its class predicts it")))
     paid = cost.offer or cost.purchase
     if paid is not None:
@@ -242,6 +205,9 @@ def warnings_of(
             notes.append(Note("price-stale", _("the price is {age:.0f} months old").format(age=age)))
         if not paid.is_offer:
             notes.append(Note("price-not-an-offer", _("the price is a market figure, not an offer")))
+    if site.accelerator.status == "legacy":
+        text = _("superseded: check its supply and how long software supports it")
+        notes.append(Note("legacy-part", text))
     assumed = site.accelerator.assumed
     if assumed:
         text = _("assumed in the catalog: {keys}").format(keys=", ".join(assumed[:4]))
@@ -250,10 +216,14 @@ def warnings_of(
 
 
 def _framework(
-    candidate: Candidate, site: Site, job: TrainingJob | ServingJob, frameworks: list[Framework],
+    candidate: Candidate, site: Site, job: Job, frameworks: list[Framework],
     calibration: Calibration, nodes: int,
-) -> FrameworkChoice:  # fmt: skip
-    """The engine that the estimate used, or the library that covers the training plan."""
+) -> FrameworkChoice | None:  # fmt: skip
+    """The engine or runtime that the estimate used, or the library that covers the training plan."""
+    if isinstance(job, HpcJob) or not frameworks:
+        return None
+    if isinstance(job, VideoJob) or (isinstance(job, NetworkJob) and not job.training):
+        return choose_runtime(candidates=frameworks, runtime=site.engine_id, model_name=job.label)
     if isinstance(job, ServingJob):
         return choose_engine(
             candidates=frameworks, engine=site.engine_id, plan=candidate.plan, model_name=job.label,
@@ -266,7 +236,7 @@ def build_option(
     candidate: Candidate,
     site: Site,
     *,
-    job: TrainingJob | ServingJob,
+    job: Job,
     workload: Workload,
     catalog: Catalog,
     calibration: Calibration,
@@ -275,23 +245,17 @@ def build_option(
     today: str,
 ) -> Option:
     """Assemble one option from the stages."""
-    serving = isinstance(job, ServingJob)
-    hours = tokens_per_hour = None
-    breakdown: Mapping[str, float] = {}
-    if isinstance(job, ServingJob):
-        performance = serving_performance(candidate, calibration)
-        tokens_per_hour = performance["output_tok_s"].value * 3600.0
-        weights, kv = job.weights.id, job.kv
-    else:
-        performance = training_performance(candidate, site, job, calibration)
-        hours = performance["time_to_train_days"].value * 24.0
-        breakdown = step_shares(candidate)
-        weights, kv = "", ""
+    performance = performance_of(candidate, site, job, calibration)
+    hours = run_hours(performance)
+    per_hour = {key: performance[key].value * 3600.0 for key in UNIT_RATES if key in performance}
+    weights, kv = (job.weights.id, job.kv) if isinstance(job, ServingJob) else ("", "")
     nodes = node_count(int(candidate.plan.count), site.system)
-    power = deployment_power(candidate, site, defaults, serving=serving)
+    power = deployment_power(candidate, site, defaults, serving=hours is None)
     cost = cost_of(
         candidate, site, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
-        tokens_per_hour=tokens_per_hour, power=power, today=today,
+        tokens_per_hour=per_hour.get("output_tok_s"),
+        samples_per_hour=None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s"),
+        power=power, today=today,
     )  # fmt: skip
     kwh = None
     if power is not None:
@@ -308,25 +272,16 @@ def build_option(
         framework=_framework(candidate, site, job, frameworks, calibration, nodes),
         memory=memory_fit(candidate),
         performance=performance,
-        step_breakdown=breakdown,
+        step_breakdown=breakdown_of(candidate, job),
         cost=cost,
         energy=Energy(
             power_w=power, kwh=kwh,
             kgco2e=None if kwh is None else kwh * float(defaults.carbon_g_kwh) / 1000.0,
         ),
-        warnings=warnings_of(candidate, site, cost, calibration, today),
+        warnings=warnings_of(
+            candidate, site, cost, known=is_covered(site, job, calibration), today=today
+        ),
     )  # fmt: skip
-
-
-def step_shares(candidate: Candidate) -> dict[str, float]:
-    """Terms of the step time in seconds."""
-    step = cast("StepTime", candidate.step)
-    return {
-        "linear": step.linear, "attention": step.attention, "elementwise": step.elementwise,
-        "tensor_parallel": step.tensor_parallel, "expert_parallel": step.expert_parallel,
-        "host": step.host, "bubble": step.bubble, "gradient_sync": step.gradient_sync,
-        "optimizer": step.optimizer,
-    }  # fmt: skip
 
 
 def plan_sentence(option: Option) -> str:

@@ -8,13 +8,17 @@ from dataclasses import replace
 from gpuselect.catalog import Catalog
 from gpuselect.decision import Note, Option, Score
 from gpuselect.i18n import _
-from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.job import TrainingJob
+from gpuselect.network_job import HpcJob, Job, NetworkJob
 from gpuselect.options import plan_sentence
+from gpuselect.performance import run_hours
 from gpuselect.score import PROFILES, normalised_log, normalised_low, pareto_front, total
 from gpuselect.tco import HOURS_PER_MONTH, HOURS_PER_YEAR
+from gpuselect.units import DAYS
 from gpuselect.workload import Workload
 
 SHORTLIST = 10
+LONGEST_RUN_DAYS = 5 * 365.0  # a run that outlives the hardware is no answer, deadline or not
 
 
 def run_cost(option: Option) -> float | None:
@@ -22,23 +26,33 @@ def run_cost(option: Option) -> float | None:
     cost = option.cost
     if cost.per_run_usd is not None:
         return cost.per_run_usd
-    return cost.per_million_tokens_usd if cost.per_million_tokens_usd is not None else cost.per_hour_usd
+    units = (cost.per_million_tokens_usd, cost.per_thousand_images_usd, cost.per_hour_usd)
+    return next((usd for usd in units if usd is not None), None)
+
+
+SPEEDS = ("tokens_per_s", "output_tok_s", "images_per_s", "streams", "requests_per_s")
 
 
 def speed(option: Option) -> float:
-    """Work per time: tokens per second."""
+    """Work per time: tokens, images, requests or streams; for a code the runs per hour."""
     performance = option.performance
-    return performance["tokens_per_s" if "tokens_per_s" in performance else "output_tok_s"].value
+    key = next((key for key in SPEEDS if key in performance), None)
+    return performance[key].value if key else 1.0 / performance["run_time_h"].value
 
 
 def days(option: Option) -> float | None:
-    """Time to train [days], None for serving."""
-    found = option.performance.get("time_to_train_days")
-    return None if found is None else found.value
+    """Length of a run that ends [days], None for a service."""
+    hours = run_hours(option.performance)
+    return None if hours is None else hours / 24.0
+
+
+def ends(job: Job) -> bool:
+    """True for work that has an end and a deadline: training, and a code."""
+    return isinstance(job, TrainingJob | HpcJob) or (isinstance(job, NetworkJob) and job.training)
 
 
 def select(
-    options: Sequence[Option], *, workload: Workload, job: TrainingJob | ServingJob
+    options: Sequence[Option], *, workload: Workload, job: Job
 ) -> tuple[list[Option], dict[str, Note]]:
     """One option per accelerator, and the reason of those that miss deadline or budget.
 
@@ -52,11 +66,12 @@ def select(
     chosen, late, missed = [], [], {}
     for name, group in groups.items():
         pool = group
-        if isinstance(job, TrainingJob):
-            within = [o for o in pool if (days(o) or 0.0) * 86_400.0 <= job.deadline_s]
+        if ends(job):
+            within = [o for o in pool if in_time(o, job)]
             if not within:
                 best = min(pool, key=lambda o: days(o) or 0.0)
-                late.append(best)
+                if (days(best) or 0.0) <= LONGEST_RUN_DAYS:
+                    late.append(best)
                 missed[name] = Note(
                     "deadline-missed",
                     _("{n} accelerators need {d:.1f} days").format(n=best.count, d=days(best)),
@@ -69,7 +84,7 @@ def select(
             continue
         chosen.append(min(affordable, key=_count_key))
     only_late = all(note.code == "deadline-missed" for note in missed.values())
-    if isinstance(job, TrainingJob) and not job.deadline_given and not chosen and only_late:
+    if not getattr(job, "deadline_given", True) and not chosen and only_late:
         chosen = [o for o in late if within_budget(o, workload)]
     return chosen, missed
 
@@ -173,7 +188,7 @@ def rank(
     *,
     workload: Workload,
     catalog: Catalog,
-    job: TrainingJob | ServingJob,
+    job: Job,
 ) -> tuple[list[Option], list[Option]]:
     """Score and sort: options with a known price, ranked, and those without, in a list of their own.
 
@@ -215,18 +230,16 @@ def _ties(scored: list[Option]) -> list[Option]:
     return [scored[0]] + [replace(o, tied_with_winner=o.score.total >= 0.98 * best) for o in scored[1:]]
 
 
-def _with_roles(
-    scored: list[Option], everything: Sequence[Option], job: TrainingJob | ServingJob
-) -> list[Option]:
+def _with_roles(scored: list[Option], everything: Sequence[Option], job: Job) -> list[Option]:
     """Name the best, smallest, cheapest and fastest set-up; those of other counts follow the winner."""
     cards = {o.accelerator: o for o in scored}
     pool = [o for o in everything if o.accelerator in cards and run_cost(o) is not None]
-    in_time = [o for o in pool if _in_time(o, job)] or pool
+    early = [o for o in pool if in_time(o, job)] or pool
     picks = {
         "best": scored[0],
         "smallest": min(pool, key=lambda o: (o.count, run_cost(o) or 0.0, o.accelerator)),
-        "cheapest": min(in_time, key=lambda o: (run_cost(o) or 0.0, o.count, o.accelerator)),
-        "fastest": max(in_time, key=lambda o: (speed(o), -(run_cost(o) or 0.0))),
+        "cheapest": min(early, key=lambda o: (run_cost(o) or 0.0, o.count, o.accelerator)),
+        "fastest": max(early, key=lambda o: (speed(o), -(run_cost(o) or 0.0))),
     }
     roles: dict[tuple[str, int], tuple[str, ...]] = {}
     for role, option in picks.items():
@@ -244,10 +257,10 @@ def _with_roles(
     return sorted(shown, key=lambda o: ((o.accelerator, o.count) not in listed, -o.score.total))
 
 
-def _in_time(option: Option, job: TrainingJob | ServingJob) -> bool:
-    if isinstance(job, ServingJob):
-        return True
-    return (days(option) or 0.0) * 86_400.0 <= job.deadline_s
+def in_time(option: Option, job: Job) -> bool:
+    """True when a run ends before the deadline; a service has none."""
+    limit = getattr(job, "deadline_s", None)
+    return limit is None or not ends(job) or (days(option) or 0.0) * DAYS <= limit
 
 
 def reasons(option: Option, scored: Sequence[Option]) -> tuple[Note, ...]:
@@ -331,7 +344,9 @@ def next_commands(
 
 FLAG_KEYS = (
     "model", "method", "weights", "kv", "precision", "seq_len", "global_batch", "optimizer",
-    "input_tokens", "output_tokens", "concurrency", "tp", "pp", "dp", "micro_batch", "recompute",
+    "input_tokens", "output_tokens", "concurrency", "request_rate", "latency", "batch", "image_size",
+    "steps", "samples", "epochs", "streams", "fps", "codec", "interval", "fp64", "flops", "bytes",
+    "memory", "tp", "pp", "dp", "micro_batch", "recompute",
 )  # fmt: skip
 
 
@@ -344,6 +359,11 @@ def command_flags(workload: Workload) -> str:
         parts.append(f"--tokens {workload.tokens / 1e9:.4g}B")
     for key in FLAG_KEYS:
         value = getattr(workload, key)
-        if value is not None:
-            parts.append(f"--{key.replace('_', '-')} {value}")
+        flag = f"--{key.replace('_', '-')}"
+        if isinstance(value, bool):
+            parts.append(flag if value else flag.replace("--", "--no-", 1))
+        elif value is not None:
+            parts.append(f"{flag} {value:g}" if isinstance(value, float) else f"{flag} {value}")
+    if workload.resolution is not None:
+        parts.append("--resolution {}x{}".format(*workload.resolution))
     return " ".join(parts)

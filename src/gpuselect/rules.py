@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuselect.catalog import Accelerator, Framework
+from gpuselect.catalog import Accelerator
 from gpuselect.decision import Note
 from gpuselect.i18n import _
 
@@ -39,6 +39,7 @@ class Demands:
     mig: int = 0
     form_factor: str = ""
     edge: bool = False
+    hosts_only: bool = False  # edge modules are left out unless they are asked for
     max_power_w: float | None = None
 
 
@@ -108,6 +109,12 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "The workload asks for an edge device and this one needs a host computer.",
         "`family` of the catalog entry", "Drop --edge.",
     ),
+    "edge-module": Explanation(
+        "Edge modules run single jobs beside a camera or a machine. They are ranked for video, for decoder "
+        "models, and where the workload asks for an edge device, a power limit of 100 W or less, or names "
+        "them; not for training, codes or services of other networks.",
+        "`family` of the catalog entry", "Add --edge, or name it with --gpus.",
+    ),
     "power-limit": Explanation(
         "The board power is above the limit, or unknown.",
         "`power_w` of the catalog entry", "Raise --max-power-w.",
@@ -134,6 +141,11 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "No measurement of this accelerator is behind the constants; its class predicts it.",
         "data/calibration.yaml", "Measure one run and compare.",
     ),
+    "legacy-part": Explanation(
+        "The part is still sold or rented but superseded: supply and spare parts end, and new releases of "
+        "CUDA, TensorRT or ROCm drop the oldest generations first.",
+        "`status: legacy` of the catalog entry, a judgement", "Exclude it with --exclude.",
+    ),
     "assumed-figure": Explanation(
         "The answer rests on a figure that the catalog marks as assumed.",
         "`status: assumed` in the catalog", "Correct the figure in an overlay.",
@@ -145,13 +157,16 @@ EXPLANATIONS: Mapping[str, Explanation] = {
 }  # fmt: skip
 
 
-def reject(accelerator: Accelerator, demands: Demands, frameworks: list[Framework]) -> Note | None:
-    """First hard rule that the accelerator breaks, None when it may be estimated."""
+def reject(accelerator: Accelerator, demands: Demands, *, runs: bool) -> Note | None:
+    """First hard rule that the accelerator breaks, None when it may be estimated.
+
+    `runs`: some framework of the catalog, or code of one's own, runs the task on the card.
+    """
     for rule in (_selection, _availability, _traits, _precision):
         note = rule(accelerator, demands)
         if note is not None:
             return note
-    if not frameworks:
+    if not runs:
         stack = ", ".join(accelerator.software) or _("unknown")
         return Note(
             "software-missing",
@@ -178,6 +193,8 @@ def _availability(accelerator: Accelerator, demands: Demands) -> Note | None:
             "not-available",
             _("{status}: ranked only when named").format(status=accelerator.status),
         )
+    if demands.hosts_only and accelerator.family == "edge":
+        return Note("edge-module", _("an edge module: ranked with --edge, a power limit, or by name"))
     return None
 
 

@@ -14,10 +14,13 @@ import numpy as np
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.devices import device_table
+from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.memory import Memory, serving_memory, training_memory
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.serving import Engine, Serving, steady_state
 from gpuselect.estimate.training import StepTime, step_time
+from gpuselect.estimate.video import Streams
+from gpuselect.estimate.vision import Pace, Runtime
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.plan import Plan, node_counts, serving_plans, stack, take, training_plans
 from gpuselect.units import GIB
@@ -38,6 +41,8 @@ class Site:
     engine_id: str = ""
     weight_bytes: float = 0.0
     precision: str = ""  # of the multiplication on this card
+    runtime: Runtime | None = None  # networks of samples
+    decode_pixels_per_s: float = 0.0  # of all decode engines, for the codec of the workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Candidate:
     usable: float
     step: StepTime | None = None
     serving: Serving | None = None
+    pace: Pace | Streams | Run | None = None  # networks of samples, video, scientific codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +129,7 @@ def search_training(
         context_bytes=float(calibration.memory.training_context_gib) * GIB,
     )  # fmt: skip
     fits = memory.total <= usable
-    misses = _misses(index, plan, memory, usable, fits)
+    misses = nearest_misses(index, plan, memory, usable, fits)
     if not fits.any():
         return Found((), *misses)
     index, plan, memory, usable = index[fits], take(plan, fits), take(memory, fits), usable[fits]
@@ -133,13 +139,13 @@ def search_training(
         constants=calibration.training, seq_len=job.seq_len, fused=job.fused,
         frozen_base=job.method in ("lora", "qlora"),
     )  # fmt: skip
-    step = _broadcast(step, len(index))
+    step = as_arrays(step, len(index))
     tight = memory.total > TIGHT_FROM * usable
-    best = _best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
-    return Found(_candidates(best, index, plan, memory, usable, step=step), *misses)
+    best = best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
+    return Found(candidates_of(best, index, plan, memory, usable, step=step), *misses)
 
 
-def _best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:
+def best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:
     """Row of least cost for each (site, count)."""
     order = np.lexsort((cost, count, index))
     keys = index[order].astype(np.int64) * 10_000_000 + count[order]
@@ -147,9 +153,10 @@ def _best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.nda
     return np.asarray(order[first])
 
 
-def _candidates(
+def candidates_of(
     rows: np.ndarray, index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray,
     *, step: StepTime | None = None, serving: Serving | None = None,
+    pace: Pace | Streams | Run | None = None,
 ) -> tuple[Candidate, ...]:  # fmt: skip
     """The chosen rows of a search as candidates of plain numbers."""
     columns = zip(
@@ -159,6 +166,7 @@ def _candidates(
         usable[rows].tolist(),
         _records(step, rows) if step is not None else [None] * len(rows),
         _records(serving, rows) if serving is not None else [None] * len(rows),
+        _records(pace, rows) if pace is not None else [None] * len(rows),
         strict=True,
     )
     return tuple(Candidate(*values) for values in columns)
@@ -180,10 +188,10 @@ def _nearest(
     rows = np.flatnonzero(~np.isin(index, np.unique(index[fits])))
     order = rows[np.lexsort(((memory.total / usable)[rows], index[rows]))]
     first = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
-    return {candidate.site: candidate for candidate in _candidates(first, index, plan, memory, usable)}
+    return {candidate.site: candidate for candidate in candidates_of(first, index, plan, memory, usable)}
 
 
-def _misses(
+def nearest_misses(
     index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray, fits: np.ndarray
 ) -> tuple[dict[int, Candidate], dict[int, Candidate]]:
     """Nearest misses of all counts, and those of a single card."""
@@ -192,7 +200,7 @@ def _misses(
     return _nearest(index, plan, memory, usable, fits), alone
 
 
-def _broadcast(record: Any, size: int) -> Any:
+def as_arrays(record: Any, size: int) -> Any:
     """Bring terms that came out as single numbers to full arrays."""
     return type(record)(
         **{
@@ -255,7 +263,7 @@ def search_serving(
         context_bytes=float(calibration.memory.serving_context_gib) * GIB,
     )  # fmt: skip
     fits = memory.total <= usable
-    misses = _misses(index, plan, memory, usable, fits)
+    misses = nearest_misses(index, plan, memory, usable, fits)
     if not fits.any():
         return Found((), *misses)
     index, plan, memory = index[fits], take(plan, fits), take(memory, fits)
@@ -263,9 +271,9 @@ def search_serving(
     state = _serving_state(sites, job, index, plan, weights, batch, calibration)
     good = meets_bounds(job, state)
     cost = np.where(good, 0.0, 1e12) - state.output_tokens_per_s
-    best = _best_rows(index, plan.count, cost)
+    best = best_rows(index, plan.count, cost)
     best = best[good[best]]
-    return Found(_candidates(best, index, plan, memory, usable, serving=state), *misses)
+    return Found(candidates_of(best, index, plan, memory, usable, serving=state), *misses)
 
 
 def _serving_state(
@@ -285,7 +293,7 @@ def _serving_state(
         engine=engine, constants=calibration.serving, weight_bytes=weights, kv_bytes=job.kv_bytes,
         input_tokens=float(job.input_tokens), output_tokens=float(job.output_tokens), batch=batch,
     )  # fmt: skip
-    return _broadcast(state, len(index))  # type: ignore[no-any-return]
+    return as_arrays(state, len(index))  # type: ignore[no-any-return]
 
 
 def meets_bounds(job: ServingJob, state: Serving) -> np.ndarray:

@@ -6,6 +6,7 @@ KB: Final = 1e3  # bytes
 MB: Final = 1e6
 GB: Final = 1e9
 TB: Final = 1e12
+PB: Final = 1e15
 KIB: Final = 2**10
 MIB: Final = 2**20
 GIB: Final = 2**30

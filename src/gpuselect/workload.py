@@ -13,10 +13,10 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from gpuselect.errors import InputError
-from gpuselect.quantities import Money, Params
+from gpuselect.quantities import Money, Params, Resolution
 from gpuselect.workload_keys import read_keys
 
-Task = Literal["pretrain", "finetune", "inference"]
+Task = Literal["pretrain", "finetune", "inference", "video", "hpc"]
 Recompute = Literal["none", "selective", "full"]
 RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
 INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
@@ -63,6 +63,20 @@ class Workload(BaseModel):
     tpot: float | None = None
     latency: float | None = None
     percentile: str | None = None
+    # networks that work sample by sample, and video: image_size [pixels], fps [1/s]
+    batch: int | None = None
+    image_size: int | None = None
+    steps: int | None = None  # denoising steps of a diffusion model
+    streams: int | None = None
+    fps: float | None = None
+    resolution: Resolution | None = None
+    codec: Literal["h264", "h265", "av1"] | None = None
+    interval: int | None = None  # frames without detection after each frame with one
+    # scientific computing: flops, traffic [bytes] and memory [bytes] of the whole run
+    fp64: bool | None = None
+    flops: float | None = None
+    bytes: float | None = None
+    memory: float | None = None
     # money and place: utilization is a fraction
     budget: Money | None = None
     acquire: Literal["rent", "buy", "any"] | None = None

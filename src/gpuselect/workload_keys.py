@@ -17,6 +17,7 @@ from gpuselect.quantities import (
     Money,
     Params,
     Reading,
+    Streams,
     TrainingSet,
     parse_accelerators,
     parse_bytes,
@@ -30,17 +31,19 @@ from gpuselect.quantities import (
     parse_percent,
     parse_power,
     parse_rate,
+    parse_resolution,
     parse_samples,
+    parse_streams,
     parse_token_time,
 )
 
-LATER_TASKS = ("video", "hpc")
 _TASKS = {
     "pretrain": "pretrain", "pretraining": "pretrain", "training": "pretrain", "train": "pretrain",
     "训练": "pretrain", "预训练": "pretrain",
     "finetune": "finetune", "finetuning": "finetune", "sft": "finetune", "微调": "finetune",
     "inference": "inference", "infer": "inference", "serving": "inference", "serve": "inference",
-    "推理": "inference", "部署": "inference", "video": "video", "hpc": "hpc",
+    "推理": "inference", "部署": "inference", "video": "video", "videoanalytics": "video",
+    "视频": "video", "hpc": "hpc", "scientific": "hpc", "scientificcomputing": "hpc", "科学计算": "hpc",
 }  # fmt: skip
 _METHODS = {"full": "full", "lora": "lora", "qlora": "qlora", "qlora-int4": "qlora",
             "full-parameter": "full", "全参": "full", "全参微调": "full"}  # fmt: skip
@@ -48,6 +51,8 @@ _PRECISIONS = {name: name for name in PRECISIONS} | {
     "float64": "fp64", "double": "fp64", "float32": "fp32", "float16": "fp16", "half": "fp16",
     "bfloat16": "bf16",
 }  # fmt: skip
+_CODECS = {"h264": "h264", "h.264": "h264", "avc": "h264", "h265": "h265", "h.265": "h265", "hevc": "h265",
+           "av1": "av1"}  # fmt: skip
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,
           "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 _BARE_SECONDS = ("deadline", "ttft", "tpot", "latency")
@@ -81,15 +86,7 @@ def _among(*words: str) -> Callable[[object], str]:
 
 
 def _task(raw: object) -> str:
-    text = re.sub(r"[\s_-]", "", _word(raw))
-    if text in LATER_TASKS:
-        raise InputError(
-            _("{raw!r} is not available in this version, which has pretrain, finetune, inference").format(
-                raw=raw
-            )
-        )
-    names = {name: task for name, task in _TASKS.items() if task not in LATER_TASKS}
-    return _choice(text, words=names)
+    return _choice(re.sub(r"[\s_-]", "", _word(raw)), words=_TASKS)
 
 
 def _flag(raw: object) -> bool:
@@ -150,6 +147,18 @@ def _max_count(raw: object) -> int:
     return groups[0].count
 
 
+def _image_size(raw: object) -> int:
+    """Side of a square picture [pixels]: "224", "640 px", "512x512"."""
+    text = re.sub(r"\s*(?:px|pixels?)$", "", str(raw).strip().lower())
+    if match := re.fullmatch(r"(\d+)\s*[x*]\s*(\d+)", text):
+        text = str(round((int(match[1]) * int(match[2])) ** 0.5))
+    return _whole(text, low=8, high=16_384)
+
+
+def _fps(raw: object) -> float:
+    return _positive(raw, strip="fps|hz|/s")
+
+
 def _percentile(raw: object) -> str:
     match = re.fullmatch(r"p?(\d{2}(?:\.\d+)?)(?:th)?", _word(raw))
     if match is None:
@@ -195,6 +204,11 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "peak_factor": partial(_positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
     "percentile": _percentile,
+    "batch": _whole, "image_size": _image_size, "steps": _whole,
+    "streams": parse_streams, "fps": _fps, "resolution": parse_resolution,
+    "codec": partial(_choice, words=_CODECS), "interval": partial(_whole, low=0, high=1000),
+    "fp64": _flag, "flops": partial(_positive, strip="flops?"), "bytes": parse_bytes,
+    "memory": parse_bytes,
     "budget": _budget, "acquire": _among("rent", "buy", "any"), "region": _word,
     "utilization": parse_percent,
     "years": partial(_positive, strip="y|years?"),
@@ -246,8 +260,15 @@ _TUNING_KEYS = ("method", "lora_rank", "epochs", "samples", "mean_len")
 _TRAINING_KEYS = ("tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch")
 
 
+_VIDEO_KEYS = ("streams", "fps", "resolution", "codec", "interval")
+_HPC_KEYS = ("fp64", "flops", "bytes")
+
+
 def _likely_task(values: Mapping[str, Any]) -> str:
-    """The task that the given keys belong to: fine-tuning, training, else inference."""
+    """The task that the given keys belong to: video, hpc, fine-tuning, training, else inference."""
+    for task, keys in (("video", _VIDEO_KEYS), ("hpc", _HPC_KEYS)):
+        if any(key in values for key in keys):
+            return task
     if any(key in values for key in _TUNING_KEYS):
         return "finetune"
     return "pretrain" if any(key in values for key in _TRAINING_KEYS) else "inference"
@@ -280,6 +301,8 @@ def _parts(parsed: Any) -> tuple[Any, str | None, dict[str, Any]]:
             return parsed, note, {}
         case Latency(seconds=seconds, percentile=percentile):
             return seconds, None, {"percentile": percentile} if percentile else {}
+        case Streams(count=count, resolution=size, fps=fps):
+            return count, None, {k: v for k, v in (("resolution", size), ("fps", fps)) if v is not None}
         case TrainingSet(samples=samples, epochs=epochs):
             return samples, None, {"epochs": epochs} if epochs else {}
     return parsed, None, {}

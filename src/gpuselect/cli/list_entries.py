@@ -15,12 +15,14 @@ FORMATS = ("table", "json", "markdown", "csv")
 FILTERS = ("vendor", "family", "status")
 Rows = list[dict[str, Any]]
 DETAILS = """\
-KIND is accelerators, models, frameworks, systems, formats, prices or rules.
+KIND is accelerators, models, frameworks, systems, formats, prices, regions or rules.
 
 \b
 Examples:
   gpuselect list accelerators --vendor amd --family datacenter
+  gpuselect list accelerators --counts
   gpuselect list prices --filter h100 --format csv
+  gpuselect list regions --filter germany
 """
 
 
@@ -32,6 +34,7 @@ def flags() -> list[Flag]:
         Flag("family", _("Only this family (accelerators, models)."), metavar="NAME"),
         Flag("status", _("Only this status: current, legacy, eol, announced, research."),
              metavar="NAME"),
+        Flag("counts", _("How many of each vendor and family, not the entries (accelerators)."), "switch"),
         Flag("filter", _("Only entries whose id or name holds this text."), metavar="TEXT"),
         *common_flags(FORMATS),
     ]  # fmt: skip
@@ -43,6 +46,8 @@ def run(arguments: Arguments) -> int:
 
     form = chosen_format(arguments, FORMATS)
     kind = kind_named(arguments["kind"])
+    if arguments.get("counts") and kind != "accelerators":
+        raise InputError(_("--counts does not apply to {kind}").format(kind=kind))
     chosen = filtered(rows_of(kind, lambda: catalog_of(arguments)), arguments, kind)
     write_out(_rendered(kind, chosen, form, arguments))
     note("" if chosen else _("no entry matches these filters"), arguments)
@@ -81,16 +86,22 @@ def filtered(rows: Rows, arguments: Arguments, kind: str) -> Rows:
     return [row for row in rows if any(part in str(row.get(k) or "").lower() for k in _SEARCHED)]
 
 
-_SEARCHED = ("id", "name", "hardware", "provider", "code")
+_SEARCHED = ("id", "name", "hardware", "provider", "region", "code")
 
 
 def _rendered(kind: str, rows: Rows, form: str, arguments: Arguments) -> str:
-    from gpuselect.cli.listings import COLUMNS
+    from gpuselect.cli.listings import COLUMNS, FAMILIES, count_columns, count_rows
     from gpuselect.report import grid
 
+    below = ""
+    columns = COLUMNS[kind]()
+    if arguments.get("counts"):
+        kind, rows, columns = "counts", count_rows(rows), count_columns()
+        below = ", ".join(
+            f"{heading} {family}" for family, heading in FAMILIES.items() if heading.lower() != family
+        )
     if form == "json":
         return grid.as_json(kind, rows, command="list")
-    columns = COLUMNS[kind]()
     if form == "csv":
         return grid.as_csv(columns, rows)
     if form == "markdown":
@@ -100,4 +111,4 @@ def _rendered(kind: str, rows: Rows, form: str, arguments: Arguments) -> str:
     drops = [column.drop for column in columns]
     table = grid.as_grid(columns, rows)
     wrapped = grid.wrapped_columns(columns)
-    return grid_text(table, drops, terminal_style(arguments), wrapped=wrapped)
+    return grid_text(table, drops, terminal_style(arguments), below=below, wrapped=wrapped)

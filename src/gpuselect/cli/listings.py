@@ -85,6 +85,7 @@ def framework_columns() -> Sequence[Column]:
         Column("version", _("Version"), 3),
         Column("backends", _("Runs on"), wrapped=True),
         Column("methods", _("Methods"), 1, wrapped=True),
+        Column("families", _("Networks"), 5, wrapped=True),
         Column("licence", _("Licence"), 4),
     )
 
@@ -99,6 +100,7 @@ def framework_rows(catalog: Catalog) -> Rows:
             "version": framework.version,
             "backends": tuple(framework.backends),
             "methods": framework.methods,
+            "families": framework.families,
             "licence": framework.licence,
         }
         for framework in catalog.frameworks.values()
@@ -192,6 +194,71 @@ def price_rows(catalog: Catalog) -> Rows:
     ]
 
 
+def region_columns() -> Sequence[Column]:
+    """Columns of the regions."""
+    return (
+        Column("region", _("Region")),
+        Column("name", _("Name"), 3, wrapped=True),
+        Column("kind", _("Kind"), 4),
+        Column("carbon_g_kwh", _("gCO2/kWh")),
+        Column("carbon_method", _("Method"), 2, wrapped=True),
+        Column("electricity_usd_kwh", _("USD/kWh")),
+        Column("price_kind", _("Tariff"), 1),
+        Column("pue", _("PUE")),
+        Column("year", _("Year"), 1),
+        Column("source", _("Source"), 6),
+    )
+
+
+def region_rows(catalog: Catalog) -> Rows:
+    """One row for each figure of a region: carbon by one method, a price, a PUE."""
+    return [
+        {
+            "region": row.region,
+            "name": row.name,
+            "kind": row.kind,
+            "carbon_g_kwh": row.carbon_g_kwh,
+            "carbon_method": row.carbon_method or None,
+            "electricity_usd_kwh": row.electricity_usd_kwh,
+            "price_kind": row.price_kind or None,
+            "pue": row.pue,
+            "year": row.year or None,
+            "source": row.source,
+        }
+        for row in catalog.regions
+    ]
+
+
+# Headings of the families in the table of counts: it has to fit 80 columns.
+FAMILIES: Mapping[str, str] = {
+    "datacenter": "Data", "superchip": "Sup.", "workstation": "Work", "consumer": "Con.",
+    "edge": "Edge", "apple": "Mac", "tpu": "TPU", "asic": "ASIC", "cpu": "CPU",
+}  # fmt: skip
+
+
+def count_columns() -> Sequence[Column]:
+    """Columns of the counts: vendor, one for each family, total."""
+    families = (Column(family, heading) for family, heading in FAMILIES.items())
+    return (Column("vendor", _("Vendor")), *families, Column("total", _("All")))
+
+
+def count_rows(rows: Rows) -> Rows:
+    """How many of these accelerators each vendor has in each family; the last row is the total.
+
+    A family that a vendor does not make is None, not 0.
+    """
+    vendors: dict[str, dict[str, Any]] = {}
+    total: dict[str, Any] = {"vendor": _("total")}
+    for row in rows:
+        counts = vendors.setdefault(row["vendor"], {"vendor": row["vendor"]})
+        for line in (counts, total):
+            for key in (row["family"], "total"):
+                line[key] = line.get(key, 0) + 1
+    ordered = sorted(vendors.values(), key=lambda counts: (-counts["total"], counts["vendor"]))
+    keys = ("vendor", *FAMILIES, "total")
+    return [{key: line.get(key) for key in keys} for line in (*ordered, total)] if vendors else []
+
+
 def rule_columns() -> Sequence[Column]:
     """Columns of the rules."""
     return (
@@ -224,6 +291,7 @@ COLUMNS: Mapping[str, Callable[[], Sequence[Column]]] = {
     "systems": system_columns,
     "formats": format_columns,
     "prices": price_columns,
+    "regions": region_columns,
     "rules": rule_columns,
 }
 ROWS: Mapping[str, Callable[[Catalog], Rows]] = {
@@ -233,4 +301,5 @@ ROWS: Mapping[str, Callable[[Catalog], Rows]] = {
     "systems": system_rows,
     "formats": format_rows,
     "prices": price_rows,
+    "regions": region_rows,
 }

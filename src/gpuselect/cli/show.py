@@ -13,6 +13,8 @@ from gpuselect.i18n import _
 
 if TYPE_CHECKING:
     from gpuselect.catalog import Catalog, Entry
+    from gpuselect.report.blocks import Block
+    from gpuselect.report.console import Page
 
 FORMATS = ("table", "json", "markdown", "csv")
 KINDS = ("accelerator", "model", "framework", "system", "format")
@@ -42,14 +44,25 @@ def run(arguments: Arguments) -> int:
     kind, entry = found_entry(arguments["name"], arguments.get("kind"), catalog, arguments)
     figures = figure_rows(entry, catalog)
     facts = plain_facts(entry)
+    extra = _tables(entry.id, catalog) if kind == "accelerator" else {}
     if form == "json":
         from gpuselect.report.plain import to_text
 
         head = {"schema_version": 1, "command": "show", "kind": kind}
-        write_out(to_text({**head, **facts, "figures": figures}))
+        write_out(to_text({**head, **facts, "figures": figures, **extra}))
         return 0
-    write_out(_rendered(facts, figures, form, arguments))
+    write_out(_rendered(facts, figures, extra, form, arguments))
     return 0
+
+
+def _tables(card: str, catalog: Catalog) -> dict[str, list[dict[str, Any]]]:
+    """What the flat tables say about an accelerator."""
+    from gpuselect.cli.card_tables import power_summary, price_changes
+
+    return {
+        "measured_power": power_summary(row for row in catalog.power if row.hardware == card),
+        "price_history": price_changes(row for row in catalog.price_history if row.hardware == card),
+    }
 
 
 def found_entry(name: str, kind: str | None, catalog: Catalog, arguments: Arguments) -> tuple[str, Entry]:
@@ -134,7 +147,11 @@ def figure_rows(entry: Entry, catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def _rendered(
-    facts: Mapping[str, Any], figures: list[dict[str, Any]], form: str, arguments: Arguments
+    facts: Mapping[str, Any],
+    figures: list[dict[str, Any]],
+    extra: Mapping[str, list[dict[str, Any]]],
+    form: str,
+    arguments: Arguments,
 ) -> str:
     from gpuselect.report import grid
 
@@ -144,21 +161,61 @@ def _rendered(
         grid.Column("place", _("Place"), 2, wrapped=True), grid.Column("note", _("Note"), 3, wrapped=True),
     )  # fmt: skip
     if form == "csv":
-        extra = tuple(grid.Column(key, key) for key in ("low", "high", "address"))
-        return grid.as_csv((*columns, *extra), figures)
+        more = tuple(grid.Column(key, key) for key in ("low", "high", "address"))
+        return grid.as_csv((*columns, *more), figures)
     heads = [f"{key.replace('_', ' ')}: {grid.cell(value)}" for key, value in facts.items()]
+    table = grid.as_grid(columns, figures)
     if form == "markdown":
         from gpuselect.report.blocks import Bullets, Heading
         from gpuselect.report.markdown import blocks_to_markdown
 
-        table = grid.as_grid(columns, figures)
-        return blocks_to_markdown([Heading(str(facts["name"]), 1), Bullets(tuple(heads)), table])
+        return blocks_to_markdown(
+            [Heading(str(facts["name"]), 1), Bullets(tuple(heads)), table, *_blocks(extra)]
+        )
     from gpuselect.report.console import Page
 
     page = Page(terminal_style(arguments))
     for line in heads:
         page.line(line)
     page.heading(_("Figures"))
-    table = grid.as_grid(columns, figures)
     page.grid(table, [column.drop for column in columns], grid.wrapped_columns(columns))
+    _add_tables(page, extra)
     return page.text()
+
+
+def _add_tables(page: Page, extra: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Measured power and prices over time, below the figures."""
+    from gpuselect.cli import card_tables
+    from gpuselect.report import grid
+
+    if extra.get("measured_power"):
+        rows, more = card_tables.cut(extra["measured_power"])
+        columns = card_tables.power_columns()
+        page.heading(_("Measured power"))
+        page.grid(
+            grid.as_grid(columns, rows), [column.drop for column in columns], grid.wrapped_columns(columns)
+        )
+        if more:
+            page.line(more, style="dim")
+    if extra.get("price_history"):
+        rows, more = card_tables.cut(extra["price_history"])
+        page.heading(_("Prices over time (on demand, whole instance)"))
+        for row in rows:
+            page.bullet(card_tables.price_line(row))
+        if more:
+            page.line(more, style="dim")
+
+
+def _blocks(extra: Mapping[str, list[dict[str, Any]]]) -> list[Block]:
+    """The same as blocks of a document, with every row."""
+    from gpuselect.cli import card_tables
+    from gpuselect.report import grid
+    from gpuselect.report.blocks import Bullets, Heading
+
+    blocks: list[Block] = []
+    if rows := extra.get("measured_power"):
+        blocks += [Heading(_("Measured power"), 2), grid.as_grid(card_tables.power_columns(), rows)]
+    if rows := extra.get("price_history"):
+        lines = tuple(card_tables.price_line(row) for row in rows)
+        blocks += [Heading(_("Prices over time (on demand, whole instance)"), 2), Bullets(lines)]
+    return blocks

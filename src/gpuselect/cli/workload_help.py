@@ -9,12 +9,14 @@ from gpuselect.i18n import _
 
 def help_texts() -> Mapping[str, str]:
     """One line for each field of `Workload`."""
-    return {**_model_helps(), **_training_helps(), **_serving_helps(), **_hardware_helps()}
+    return {
+        **_model_helps(), **_training_helps(), **_serving_helps(), **_sample_helps(), **_hardware_helps(),
+    }  # fmt: skip
 
 
 def _model_helps() -> Mapping[str, str]:
     return {
-        "task": _("pretrain, finetune or inference."),
+        "task": _("pretrain, finetune, inference, video or hpc."),
         "model": _("Model of the catalog (gpuselect list models)."),
         "params": _("Size instead of a model: 10B, 30B-A3B, 8x7b."),
         "active_params": _("Active parameters of a mixture of experts: 3B."),
@@ -62,6 +64,23 @@ def _serving_helps() -> Mapping[str, str]:
         "tpot": _("Bound on the time per output token: 50ms, 30 tok/s."),
         "latency": _("Bound on the whole request: 200ms."),
         "percentile": _("Percentile of the bounds, p95; they are checked on means, and the answer says so."),
+    }
+
+
+def _sample_helps() -> Mapping[str, str]:
+    return {
+        "batch": _("Samples in one batch on each accelerator: 32."),
+        "image_size": _("Side of the input image in pixels: 224, 640."),
+        "steps": _("Denoising steps of a diffusion model: 30."),
+        "streams": _("Camera streams to carry: 16, '16 cameras 1080p@25'."),
+        "fps": _("Frames per second of a stream: 25."),
+        "resolution": _("Size of a stream: 1080p, 1920x1080."),
+        "codec": _("Codec of the streams: h264, h265, av1."),
+        "interval": _("Frames without detection after each frame with one: 2."),
+        "fp64": _("The code needs double precision (hpc)."),
+        "flops": _("Arithmetic of the whole run: 1e18."),
+        "bytes": _("Memory traffic of the whole run: 1e15, 1PB."),
+        "memory": _("Memory of the whole run, over all accelerators: 200GB."),
     }
 
 

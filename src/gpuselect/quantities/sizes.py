@@ -15,7 +15,7 @@ from gpuselect.quantities.text import (
     magnitude,
     tidy,
 )
-from gpuselect.units import GB, GIB, KB, KIB, MB, MIB, TB, TIB
+from gpuselect.units import GB, GIB, KB, KIB, MB, MIB, PB, TB, TIB
 
 _SMALLEST_MODEL = 1000.0  # a smaller number of parameters is a forgotten suffix
 _PARAMS_UNIT = r"\s*-?\s*(?:params?|parameters|参数)?"
@@ -25,7 +25,7 @@ _COUNT_UNIT = (
 )
 _BYTES = {
     "": 1.0, "b": 1.0, "k": KIB, "kb": KB, "kib": KIB, "m": MIB, "mb": MB, "mib": MIB,
-    "g": GIB, "gb": GB, "gib": GIB, "t": TIB, "tb": TB, "tib": TIB,
+    "g": GIB, "gb": GB, "gib": GIB, "t": TIB, "tb": TB, "tib": TIB, "pb": PB,
 }  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def parse_bytes(raw: object) -> Reading[float]:
     '24GB is read as 24 x 10^9 bytes (write GiB for 2^30)'
     """
     text = tidy(raw)
-    match = re.fullmatch(rf"{COMPARATOR}({PLAIN})\s*([kmgt]?i?b?)(?:ytes)?", text.lower())
+    match = re.fullmatch(rf"{COMPARATOR}({PLAIN})\s*([kmgtp]?i?b?)(?:ytes)?", text.lower())
     unit = match[2] if match else None
     if match is None or unit not in _BYTES:
         raise failure(what=_("an amount of memory"), raw=raw, examples=("24GB", "24GiB"))

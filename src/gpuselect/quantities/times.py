@@ -21,6 +21,7 @@ _SECONDS = {
     "mo": MONTHS, "month": MONTHS, "月": MONTHS, "个月": MONTHS,
     "y": YEARS, "yr": YEARS, "year": YEARS, "年": YEARS,
 }  # fmt: skip
+_SAMPLES = r"(?:requests?|reqs?|queries|images?|frames?|samples?|sentences?|sequences?|clips?|次|请求)?"
 _UNIT = r"(?:" + "|".join(sorted(_SECONDS, key=len, reverse=True)) + r")"
 _PART = rf"({PLAIN}|an?(?= )|one(?= )|[一两二三])\s*({_UNIT})s?(?![a-z])"
 _WORD_NUMBERS = {"a": 1.0, "an": 1.0, "one": 1.0, "一": 1.0, "两": 2.0, "二": 2.0, "三": 3.0}
@@ -110,10 +111,7 @@ def parse_rate(raw: object) -> float:
     """
     text = tidy(raw).lower()
     short = re.fullmatch(rf"{COMPARATOR}({MAGNITUDE})\s*(?:rps|qps|req/s|hz)?", text)
-    if short:
-        rate = magnitude(short[1])
-    else:
-        rate = _per_second(text, what=r"(?:requests?|reqs?|queries|images?|次|请求)?")
+    rate = magnitude(short[1]) if short else _per_second(text, what=_SAMPLES)
     if rate is None:
         raise failure(what=_("a request rate"), raw=raw, examples=("5/s", "300/min"))
     return rate

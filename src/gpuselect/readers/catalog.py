@@ -33,6 +33,7 @@ from gpuselect.catalog import (
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
 from gpuselect.readers.price_rows import PRICES, parse_prices, replace_prices
+from gpuselect.readers.tables import POWER, PRICE_HISTORY, REGIONS, LazyTable
 
 LISTS: Mapping[str, type[Entry]] = {
     "gpus.yaml": Accelerator, "models.yaml": Model, "frameworks.yaml": Framework,
@@ -107,6 +108,9 @@ def load_catalog(*, data_dir: Path | None = None, overlays: Sequence[Path] = ())
         systems=entries["systems.yaml"],  # type: ignore[arg-type]
         prices=tuple(Price(**row) for row in parsed[PRICES]),
         sources=sources,
+        power=LazyTable(POWER, (folder, *overlays)),
+        regions=LazyTable(REGIONS, (folder, *overlays)),
+        price_history=LazyTable(PRICE_HISTORY, (folder, *overlays)),
     )
 
 
@@ -124,6 +128,8 @@ def check_catalog(data_dir: Path | None = None) -> dict[str, int]:
     figures = sum(len(list(entry.figures())) for table in tables for entry in table.values())
     used = [(f"systems.yaml: {s.id}", n) for s in catalog.systems.values() for n in s.accelerators]
     used += [(PRICES, price.hardware) for price in catalog.prices]
+    used += [(POWER.file, row.hardware) for row in catalog.power]
+    used += [(PRICE_HISTORY.file, row.hardware) for row in catalog.price_history]
     for where, name in used:
         if name not in catalog.accelerators:
             raise CatalogError(
@@ -135,7 +141,8 @@ def check_catalog(data_dir: Path | None = None) -> dict[str, int]:
         "accelerators": len(catalog.accelerators), "models": len(catalog.models),
         "frameworks": len(catalog.frameworks), "formats": len(catalog.formats),
         "systems": len(catalog.systems), "prices": len(catalog.prices), "figures": figures,
-        "sources": len(catalog.sources),
+        "sources": len(catalog.sources), "measured powers": len(catalog.power),
+        "regions": len(catalog.regions), "past prices": len(catalog.price_history),
     }  # fmt: skip
 
 

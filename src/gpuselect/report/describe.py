@@ -9,6 +9,7 @@ from gpuselect.i18n import _
 from gpuselect.plan import RECOMPUTE
 from gpuselect.report.format import (
     DAY_S,
+    HOUR_S,
     count_of,
     duration,
     gib,
@@ -19,11 +20,12 @@ from gpuselect.report.format import (
 )
 
 HEADLINES = (
-    "time_to_train_days", "streams", "images_per_s", "output_tok_s", "tokens_per_s",
+    "time_to_train_days", "run_time_h", "streams", "images_per_s", "output_tok_s", "tokens_per_s",
     "requests_per_s", "latency_ms", "step_time_s",
 )  # fmt: skip
 SECONDS: Mapping[str, float] = {  # the metrics that are times, and their unit [s]
     "time_to_train_days": DAY_S,
+    "run_time_h": HOUR_S,
     "step_time_s": 1.0,
     "ttft_ms": 1e-3,
     "tpot_ms": 1e-3,
@@ -51,6 +53,10 @@ def metric_label(key: str) -> str:
         "requests_per_s": _("Requests"),
         "images_per_s": _("Images"),
         "streams": _("Streams"),
+        "frames_per_s": _("Frames"),
+        "realtime_factor": _("Faster than real time"),
+        "run_time_h": _("Run time"),
+        "tflops": _("Achieved arithmetic"),
     }
     return labels.get(key, key.replace("_", " "))
 
@@ -64,6 +70,10 @@ def metric_unit(key: str) -> str:
         "requests_per_s": _("requests/s"),
         "images_per_s": _("images/s"),
         "streams": _("streams"),
+        "frames_per_s": _("frames/s"),
+        "realtime_factor": _("times"),
+        "tflops": "TFLOPS",
+        "run_time_h": "h",
         "time_to_train_days": _("days"),
         "step_time_s": "s",
         "ttft_ms": "ms",
@@ -157,7 +167,9 @@ def plan_text(option: Option) -> str:
     if plan.recompute:
         parts.append(_("{kind} recompute").format(kind=RECOMPUTE[plan.recompute]))
     if plan.micro_batch != 1:
-        parts.append(_("micro-batch {size}").format(size=plan.micro_batch))
+        steps = plan.grad_accum != 1 or plan.dp != 1 or "step_time_s" in option.performance
+        name = _("micro-batch {size}") if steps else _("batch {size}")
+        parts.append(name.format(size=plan.micro_batch))
     if plan.grad_accum != 1:
         parts.append(_("{steps} accumulation steps").format(steps=plan.grad_accum))
     if plan.replicas != 1:
@@ -200,6 +212,7 @@ def cost_parts(cost: Cost) -> list[str]:
         (cost.per_month_usd, _("{usd} / month")),
         (cost.per_hour_usd, _("{usd} / hour")),
         (cost.per_million_tokens_usd, _("{usd} / million tokens")),
+        (cost.per_thousand_images_usd, _("{usd} / thousand")),
         (cost.acquisition_usd, _("{usd} to buy")),
         (cost.buy_per_hour_usd, _("{usd} / hour when bought")),
     )
@@ -213,9 +226,11 @@ def cost_text(option: Option) -> str:
 
 
 def unit_cost_text(option: Option) -> str:
-    """Cost per million tokens, empty when the task has none."""
-    usd = option.cost.per_million_tokens_usd
-    return "" if usd is None else f"{money(usd)} / M"
+    """Cost per million tokens or thousand samples, empty when the task has neither."""
+    cost = option.cost
+    if cost.per_million_tokens_usd is not None:
+        return f"{money(cost.per_million_tokens_usd)} / M"
+    return "" if cost.per_thousand_images_usd is None else f"{money(cost.per_thousand_images_usd)} / k"
 
 
 def offer_text(offer: Offer) -> str:
@@ -267,7 +282,7 @@ def decision_sentence(decision: Decision) -> str:
         parts.append(f": {metric_label(key).lower()} {headline(option)}")
     if option.cost != Cost():
         parts.append(f", {cost_text(option)}")
-    if unit_cost_text(option) and option.cost.per_run_usd is None:
+    if option.cost.per_million_tokens_usd is not None and option.cost.per_run_usd is None:
         parts.append(_(", {usd} per million tokens").format(usd=money(option.cost.per_million_tokens_usd)))
     return "".join(parts) + "."
 
@@ -332,8 +347,8 @@ def lost_because(option: Option, winner: Option) -> str:
 
 
 def _comparable_cost(option: Option, winner: Option) -> tuple[float | None, float | None]:
-    for name in ("per_run_usd", "per_month_usd", "per_million_tokens_usd", "per_hour_usd",
-                 "acquisition_usd"):  # fmt: skip
+    for name in ("per_run_usd", "per_month_usd", "per_million_tokens_usd", "per_thousand_images_usd",
+                 "per_hour_usd", "acquisition_usd"):  # fmt: skip
         mine, best = getattr(option.cost, name), getattr(winner.cost, name)
         if mine is not None and best is not None:
             return mine, best

@@ -82,7 +82,7 @@ def _options_grid(options: Sequence[Option]) -> Grid:
         _("Memory each"),
         _speed_heading(headline_key(options[0])),
         _("Cost"),
-        _("Per token"),
+        _("Per unit"),
         _("Framework"),
         _("Score"),
     )
@@ -107,7 +107,8 @@ def _speed_heading(key: str | None) -> str:
     """Times carry their unit in the cell, because it varies; rates carry it here."""
     if key is None:
         return _("Speed")
-    return metric_label(key) if key in SECONDS else f"{metric_label(key)}, {metric_unit(key)}"
+    label, unit = metric_label(key), metric_unit(key)
+    return label if key in SECONDS or unit.lower() == label.lower() else f"{label}, {unit}"
 
 
 def _speed_cell(option: Option) -> str:

@@ -1,0 +1,227 @@
+"""A measured row of a network of samples, resolved to what the estimates take."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from gpuselect.accuracy.records import Row, Skip
+from gpuselect.accuracy.rows import accelerator_of, base_model_of, model_of, number, system_of_card, whole
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Accelerator, Catalog, Model
+from gpuselect.errors import InputError
+from gpuselect.estimate.devices import peak_tflops
+from gpuselect.estimate.network import KINDS, Network, encoder_work, is_network, network_of
+from gpuselect.estimate.roofline import Device
+from gpuselect.network_job import CARD_BATCH
+from gpuselect.network_sites import network_device
+
+STEPS = re.compile(
+    r"(\d+) (?:inference |denoising |sampling |ddim )?steps|(?:ddim|euler|pndm) (\d+)", re.IGNORECASE
+)
+SIZE = re.compile(r"image size (\d+)|(?:at|imgsz|input) (\d{3,4})\b", re.IGNORECASE)
+COUNTS = re.compile(r"([\d.]+) GMACs, ([\d.]+) M activations")
+ONE_STEP = ("one denoising iteration", "time per iteration")
+CORES_PER_CHIP = 2  # Inferentia 2 and Trainium 1: two NeuronCores, the batch of a row is per core
+MLPERF_STEPS = 20  # MLPerf inference, stable-diffusion-xl: Euler scheduler, 20 steps
+MLPERF_LENGTH = 171  # mean length of a SQuAD sequence: feasibility study, section 4, caveat d
+OFFLINE_BATCH = {"diffusion": 4.0, "recsys": 32_768.0, "encoder": 64.0}
+MULTI_STREAM = 8  # samples per query: MLPerf inference rules since v2.0
+RUNTIME_WORDS = (
+    ("vendor-tuned", ("mlperf",)),
+    ("neuron", ("neuron",)),
+    ("fastertransformer", ("fastertransformer",)),
+    ("tensorrt", ("tensorrt", "trt")),
+    ("compiled", ("torch.compile", "stable-fast", "aitemplate", "oneflow", "xla", "jax", "tensorflow",
+                  "habana", "onnxruntime", "openvino")),
+    ("other", ("ixrt", "xtcl", "macart", "synapse")),
+)  # fmt: skip
+FAMILY_KINDS = {"cnn": "cnn", "vit": "vit", "encoder": "encoder", "encoder-decoder": "encoder",
+                "diffusion": "diffusion", "recsys": "recsys"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A row resolved. `batch` counts the samples of one pass on one card."""
+
+    accelerator: Accelerator
+    network: Network
+    device: Device
+    precision: str
+    batch: float
+    count: int
+    assumed: bool
+
+
+def is_mlperf(row: Row) -> bool:
+    """True for a submission to MLPerf: tuned by the vendor."""
+    return row.get("source_id", "").startswith("mlperf")
+
+
+def network_of_row(row: Row, catalog: Catalog, *, training: bool) -> Network:
+    """The work of one sample: the catalog's counts, else the row's dimensions or stated counts."""
+    notes, name = row.get("notes", ""), row.get("model_name", "")
+    model = model_of(name, catalog) or base_model_of(name, catalog)
+    stated = COUNTS.search(notes)
+    if model is None or not is_network(model):
+        return _stated_network(row, stated)
+    try:
+        network = network_of(
+            model, image_size=_image_size(row, model), seq_len=_length(row, model),
+            steps=None if training else _steps(row), generated=int(number(row, "output_len")) or None,
+        )  # fmt: skip
+    except InputError as error:
+        if stated is None:
+            raise Skip("counts-missing", str(error)) from None
+        return _stated_network(row, stated)
+    if training and network.kind == "diffusion":
+        return replace(network, passes=1.0, once_macs=0.0)
+    if any(word in notes.lower() for word in ONE_STEP):
+        steps = _steps(row) or 1
+        passes = max(network.passes / (steps if steps > 1 else float(model.usual_steps or 50.0)), 1.0)
+        return replace(network, passes=round(passes), once_macs=0.0)
+    return network
+
+
+def _stated_network(row: Row, stated: re.Match[str] | None) -> Network:
+    """A network from the dimensions or the counts that the row itself gives."""
+    kind = FAMILY_KINDS.get(row.get("family", ""))
+    params = number(row, "params_b") * 1e9
+    if kind is not None and stated is not None:
+        return Network(
+            kind=kind, params=params, dense_params=params, macs=float(stated[1]) * 1e9,
+            activations=float(stated[2]) * 1e6, operators=100.0,
+        )  # fmt: skip
+    layers, hidden = number(row, "n_layers"), number(row, "hidden")
+    length = number(row, "seq_len") or number(row, "input_len")
+    if kind == "encoder" and layers and hidden and length:
+        macs, written = encoder_work(
+            n_layers=layers, hidden=hidden, ffn=number(row, "ffn_hidden") or 4.0 * hidden,
+            heads=number(row, "heads") or hidden / 64.0, seq_len=length,
+        )  # fmt: skip
+        return Network(kind=kind, params=params or 12.0 * layers * hidden**2,
+                       dense_params=params or 12.0 * layers * hidden**2, macs=macs, activations=written,
+                       operators=8.0 * layers)  # fmt: skip
+    raise Skip("counts-missing", row.get("model_name", ""))
+
+
+def _image_size(row: Row, model: Model) -> float | None:
+    cell = row.get("image_size", "").strip().lower()
+    sides = [float(side) for side in re.findall(r"\d+", cell)]
+    if len(sides) == 1:
+        return sides[0]
+    if len(sides) == 2:
+        return float((sides[0] * sides[1]) ** 0.5)
+    found = SIZE.search(row.get("notes", "")) if model.image_size is not None else None
+    return float(found[1] or found[2]) if found else None
+
+
+def _length(row: Row, model: Model) -> int | None:
+    length = int(number(row, "seq_len") or number(row, "input_len"))
+    if not length and is_mlperf(row) and model.family == "encoder" and "mode" in row:
+        return MLPERF_LENGTH
+    return length or None
+
+
+def _steps(row: Row) -> int | None:
+    found = STEPS.search(row.get("notes", ""))
+    if found:
+        return int(found[1] or found[2])
+    return MLPERF_STEPS if is_mlperf(row) else None
+
+
+def stated_precision(row: Row, accelerator: Accelerator, *, training: bool) -> str:
+    """Precision of the multiplication: what autocast makes of the stated one, else the usual one.
+
+    MLPerf inference runs vision in int8 and BERT in int8 or, where the card has it, fp8; training in
+    fp16 (feasibility study, section 12).
+    """
+    cell = row.get("compute_precision" if training else "weight_precision", "").lower().split("-")[0]
+    notes = row.get("notes", "")
+    if "AMP fp16" in notes:
+        cell = "fp16"
+    if "Matmult-BF16" in notes or "autocast by the compiler" in notes:
+        cell = "bf16"
+    names = {"amp": "fp16", "float16": "fp16", "half": "fp16", "mixed": "fp16", "float32": "fp32",
+             "int4": "fp16", "nf4": "fp16", "bnb": "fp16"}  # fmt: skip
+    cell = names.get(cell, cell)
+    if not cell:
+        cell = "int8" if is_mlperf(row) and not training else "fp16"
+        if cell == "int8" and ("99.9" in notes or "rnnt" in notes):
+            cell = "fp8" if "fp8" in accelerator.dense_tflops and "bert" in notes else "fp16"
+    order = {"fp32": ("tf32", "fp32"), "tf32": ("tf32", "fp32"), "bf16": ("bf16", "fp16", "fp32"),
+             "fp16": ("fp16", "bf16", "fp32"), "int8": ("int8", "fp8", "fp16", "fp32"),
+             "fp8": ("fp8", "fp16")}  # fmt: skip
+    found = next((p for p in order.get(cell, (cell,)) if peak_tflops(accelerator, p) is not None), None)
+    if found is None:
+        raise Skip("figures-missing", f"{accelerator.id} {cell}")
+    return found
+
+
+def runtime_key(row: Row) -> str:
+    """Key of the runtime's constants."""
+    text = " ".join((row.get("source_id", ""), row.get("engine", ""))).lower()
+    if "torch.compile" in row.get("notes", ""):
+        return "compiled"
+    return next((key for key, words in RUNTIME_WORDS if any(w in text for w in words)), "pytorch")
+
+
+def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: bool) -> Case:
+    """Resolve a row; what it leaves open gets the usual value and is marked as assumed."""
+    accelerator = accelerator_of(row, catalog)
+    network = network_of_row(row, catalog, training=training)
+    precision = stated_precision(row, accelerator, training=training)
+    found = network_device(
+        accelerator, system_of_card(accelerator, catalog), network=network, precision=precision,
+        training=training, calibration=calibration,
+    )  # fmt: skip
+    if found is None:
+        raise Skip("figures-missing", accelerator.id)
+    count = whole(row, "n_accel")
+    batch, assumed = _training_batch(row, network, count) if training else _batch(row, network)
+    cell = "compute_precision" if training else "weight_precision"
+    return Case(
+        accelerator=accelerator, network=network, device=_slice(row, accelerator, found), precision=precision,
+        batch=batch, count=count, assumed=assumed or not row.get(cell),
+    )  # fmt: skip
+
+
+def _slice(row: Row, accelerator: Accelerator, device: Device) -> Device:
+    """The share of a card that a MIG slice has: of the compute units, and of the memory."""
+    name = row.get("hardware", "")
+    if "-mig-" not in name:
+        return device
+    profile = next((s for s in accelerator.mig_slices if s.name == name.split("-mig-")[1]), None)
+    if profile is None or accelerator.memory_gb is None:
+        raise Skip("mig-slice", name)
+    share = profile.memory_gb / float(accelerator.memory_gb)
+    return replace(
+        device, peak=device.peak * profile.compute_fraction, bandwidth=device.bandwidth * share,
+        usable_bytes=device.usable_bytes * share,
+    )  # fmt: skip
+
+
+def _training_batch(row: Row, network: Network, count: int) -> tuple[float, bool]:
+    """Samples per card and pass, and whether they had to be assumed."""
+    micro = number(row, "micro_batch")
+    if not micro and number(row, "global_batch"):
+        micro = number(row, "global_batch") / count / max(number(row, "grad_accum", 1.0), 1.0)
+    return (micro, False) if micro >= 1 else (float(CARD_BATCH[network.kind]), True)
+
+
+def _batch(row: Row, network: Network) -> tuple[float, bool]:
+    """Samples of one pass on one card, and whether they had to be assumed."""
+    stated = number(row, "batch_or_concurrency")
+    if "NeuronCores" in row.get("notes", ""):
+        return max(stated, 1.0) * CORES_PER_CHIP, False
+    if stated:
+        return stated, False
+    mode = row.get("mode", "")
+    if mode in ("single-stream", "latency"):
+        return 1.0, False
+    if mode == "multi-stream":
+        return float(MULTI_STREAM), False
+    return OFFLINE_BATCH.get(network.kind, 128.0), True
+
+
+KNOWN_KINDS = frozenset(KINDS.values())

@@ -1,0 +1,132 @@
+"""Rows of networks that work sample by sample: their training and inference, with the row's own batch."""
+
+from __future__ import annotations
+
+from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
+from gpuselect.accuracy.records import Row, Scored, Skip, Skipped, skipped
+from gpuselect.accuracy.rows import number, present
+from gpuselect.calibration import Calibration
+from gpuselect.catalog import Catalog
+from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
+from gpuselect.estimate.vision import Pace, inference_pace, training_pace
+from gpuselect.network_job import SGD_KINDS
+from gpuselect.network_sites import inference_runtime, training_runtime
+from gpuselect.units import GB, GIB
+
+TRAINING_RATES = ("samples_per_s_total", "step_time_s", "tokens_per_s_per_accel")
+INFERENCE_RATES = ("requests_or_images_per_s_total", "latency_ms", "output_tok_s_total")
+SERVER_SHARE = 0.9  # MLPerf Server against Offline, median: feasibility study, section 6
+RECORDING_S = 9000.0  # "150 minutes of audio" of the rows that time a whole recording
+
+
+def predict_training_row(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored] | Skipped:
+    """Throughput in the row's units, and peak memory."""
+    try:
+        return _training(row, catalog, calibration)
+    except Skip as skip:
+        return skipped(row, skip)
+
+
+def predict_inference_row(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored] | Skipped:
+    """Rate, latency and peak memory of the row's batch."""
+    try:
+        return _inference(row, catalog, calibration)
+    except Skip as skip:
+        return skipped(row, skip)
+
+
+def _training(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
+    metrics = present(row, (*TRAINING_RATES, "peak_mem_gb"))
+    if row.get("outcome", "ok") != "ok" or not metrics:
+        raise Skip("no-metric")
+    case = case_of(row, catalog, calibration, training=True)
+    accumulate = max(number(row, "grad_accum", 1.0), 1.0)
+    pace = training_pace_of(case, calibration, accumulate=accumulate)
+    rate = float(pace.rate)
+    length = number(row, "seq_len") or case.network.generated or 1.0
+    values = {
+        "samples_per_s_total": rate, "step_time_s": float(pace.seconds),
+        "tokens_per_s_per_accel": rate * length / case.count,
+        "peak_mem_gb": _training_memory_gb(case, row, calibration),
+    }  # fmt: skip
+    if "tokens_per_s_per_accel" in metrics and length == 1.0:
+        metrics.remove("tokens_per_s_per_accel")
+    if not metrics:
+        raise Skip("length-unknown")
+    return [_scored(row, key, values[key], f"training {case.network.kind}", case, "network-training")
+            for key in metrics]  # fmt: skip
+
+
+def training_pace_of(case: Case, calibration: Calibration, *, accumulate: float = 1.0) -> Pace:
+    """The pace of a training row."""
+    constants = calibration.network
+    return training_pace(
+        network=case.network, device=case.device,
+        runtime=training_runtime(case.network, case.precision, calibration), batch=case.batch,
+        count=case.count, accumulate=accumulate, link_efficiency=float(constants.link_efficiency),
+        overlap=float(constants.overlap), step_floor_s=float(constants.step_floor_s),
+        scale_loss=float(constants.scale_loss),
+    )  # fmt: skip
+
+
+def _training_memory_gb(case: Case, row: Row, calibration: Calibration) -> float:
+    sgd = "sgd" in row.get("optimizer", "").lower() or (
+        not row.get("optimizer") and case.network.kind in SGD_KINDS
+    )
+    memory = network_training_memory(
+        network=case.network, batch=case.batch, count=case.count, sharded=1, precision=case.precision,
+        optimizer_bytes=4.0 if sgd else 8.0, saved_copies=float(calibration.network.saved_activations),
+        context_bytes=float(calibration.network.context_gib) * GIB,
+    )  # fmt: skip
+    return float(memory.total) / GB
+
+
+def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
+    metrics = present(row, (*INFERENCE_RATES, "peak_mem_gb"))
+    if row.get("outcome", "ok") != "ok" or not metrics:
+        raise Skip("no-metric")
+    case = case_of(row, catalog, calibration, training=False)
+    name = runtime_key(row)
+    pace = inference_pace_of(case, name, calibration)
+    rate, seconds = float(pace.rate), float(pace.seconds)
+    if row.get("mode") == "server":
+        rate *= SERVER_SHARE
+    if "150 minutes of audio" in row.get("notes", "") and case.network.clip_seconds:
+        seconds *= RECORDING_S / case.network.clip_seconds / case.batch
+    values = {
+        "requests_or_images_per_s_total": rate, "latency_ms": 1e3 * seconds,
+        "output_tok_s_total": rate * (case.network.generated or 1.0),
+        "peak_mem_gb": _inference_memory_gb(case, name, calibration),
+    }  # fmt: skip
+    family = "vendor-tuned" if is_mlperf(row) else case.network.kind
+    single = case.batch <= 1
+    cut = f"inference {family} {'batch 1' if single else 'batched'}"
+    interval = "network-latency" if single else "network-inference"
+    return [_scored(row, key, values[key], cut, case, interval) for key in metrics]
+
+
+def inference_pace_of(case: Case, runtime: str, calibration: Calibration) -> Pace:
+    """The pace of an inference row with a runtime."""
+    return inference_pace(
+        network=case.network, device=case.device,
+        runtime=inference_runtime(runtime, case.precision, calibration), batch=case.batch, count=case.count,
+    )  # fmt: skip
+
+
+def _inference_memory_gb(case: Case, runtime: str, calibration: Calibration) -> float:
+    sizes = inference_runtime(runtime, case.precision, calibration)
+    memory = network_inference_memory(
+        network=case.network, batch=case.batch, count=case.count, weight_bytes=sizes.weight_bytes,
+        element_bytes=sizes.element_bytes, live_share=float(calibration.network.live_activations),
+        context_bytes=float(calibration.network.context_gib) * GIB,
+    )  # fmt: skip
+    return float(memory.total) / GB
+
+
+def _scored(row: Row, metric: str, value: float, cut: str, case: Case, interval: str) -> Scored:
+    if metric == "peak_mem_gb":
+        cut, interval = f"{cut.split(maxsplit=1)[0]} memory of networks", "memory"
+    return Scored(
+        row.get("row_id", ""), row.get("source_id", ""), cut, metric, number(row, metric), value, interval,
+        case.assumed,
+    )  # fmt: skip

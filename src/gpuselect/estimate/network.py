@@ -1,0 +1,215 @@
+"""One forward pass of one sample through a network that is no decoder: work, traffic, operators.
+
+A sample is an image, a token sequence, a clip of audio, a generated image or a row of a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuselect.catalog import Model
+from gpuselect.errors import InputError
+from gpuselect.i18n import _
+
+KINDS = {
+    "cnn": "cnn", "detector": "detector", "vit": "vit", "encoder": "encoder",
+    "encoder-decoder": "encoder", "speech": "encoder", "rnn": "rnn", "diffusion-unet": "diffusion",
+    "diffusion-dit": "diffusion", "recsys": "recsys", "gnn": "cnn", "multimodal": "encoder",
+}  # fmt: skip
+TOKEN_KINDS = frozenset({"encoder", "rnn"})  # their work grows with the sequence, not with the image
+ENCODER_OPERATORS = 8  # q, k, v, scores, values, output, two of the feed-forward block
+DECODER_OPERATORS = 14  # the same with cross-attention
+EMBEDDING_BYTES = 4.0  # tables are kept in fp32 (DLRM, arXiv 1906.00091, section 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What one sample asks of an accelerator; counts are plain numbers, not millions.
+
+    `macs`, `activations`, `operators`: multiply-accumulates, elements written and operators of one
+    forward pass. `passes` per sample: denoising steps times guidance. `once_macs` are spent once per
+    sample (text encoders, image decoder). `decoder_params` are read once per generated token.
+    """
+
+    kind: str
+    params: float
+    macs: float
+    activations: float
+    operators: float
+    passes: float = 1.0
+    once_macs: float = 0.0
+    dense_params: float = 0.0  # parameters outside embedding tables
+    decoder_params: float = 0.0
+    decoder_operators: float = 0.0
+    generated: float = 0.0  # tokens per sample
+    lookup_bytes: float = 0.0  # embedding rows that one sample reads
+    size: str = ""  # the input that the counts are for, in words
+    clip_seconds: float = 0.0
+
+    @property
+    def table_params(self) -> float:
+        """Parameters of embedding tables, which are sharded over the accelerators."""
+        return self.params - self.dense_params
+
+
+def is_network(model: Model) -> bool:
+    """True for the families that are estimated per sample rather than per generated token."""
+    return model.family in KINDS
+
+
+def network_of(
+    model: Model,
+    *,
+    image_size: float | None = None,
+    seq_len: int | None = None,
+    steps: int | None = None,
+    generated: int | None = None,
+) -> Network:
+    """The work of one sample of a catalog model at an input size.
+
+    Images: work and activations grow with the pixels (exact for convolutions, for attention a lower
+    bound). Token sequences: with the length, attention with its square. `steps` are denoising
+    steps. Raises InputError where the catalog lacks the counts.
+    """
+    kind = KINDS.get(model.family)
+    if kind is None:
+        raise InputError(_("{model} is a {family}, no network of samples").format(
+            model=model.id, family=model.family))  # fmt: skip
+    if kind == "recsys":
+        return _recommender(model)
+    if model.n_layers and model.hidden and model.gmacs_per_sample is None and kind == "encoder":
+        return _token_network(model, seq_len=seq_len, generated=generated)
+    if model.gmacs_per_sample is None:
+        raise InputError(
+            _("{model} has no count of multiply-accumulates in the catalog; name another model").format(
+                model=model.id
+            )
+        )
+    if model.family == "speech":
+        return _speech(model, generated=generated)
+    return _counted(model, kind=kind, image_size=image_size, seq_len=seq_len, steps=steps)
+
+
+def _scale(model: Model, *, image_size: float | None, seq_len: int | None) -> tuple[float, str]:
+    """Factor on the counts for another input, and the input in words."""
+    if model.image_size is not None:
+        size = float(image_size or model.image_size)
+        return (size / float(model.image_size)) ** 2, _("{n:.0f} pixels square").format(n=size)
+    if model.sequence_length is not None:
+        length = float(seq_len or model.sequence_length)
+        return length / float(model.sequence_length), _("{n:.0f} steps").format(n=length)
+    return 1.0, ""
+
+
+def _counted(
+    model: Model, *, kind: str, image_size: float | None, seq_len: int | None, steps: int | None
+) -> Network:
+    """A network whose work was counted operator by operator at one input size."""
+    factor, size = _scale(model, image_size=image_size, seq_len=seq_len)
+    macs = float(model.gmacs_per_sample or 0.0) * 1e9 * factor
+    activations = float(model.activations_m or 0.0) * 1e6 * factor or macs / MACS_PER_ACTIVATION[kind]
+    passes, once = 1.0, float(model.text_encoder_gmacs or 0.0)
+    if kind == "diffusion":
+        passes = float(steps or model.usual_steps or USUAL_STEPS) * float(model.guidance_passes or 1.0)
+        once += float(model.image_decoder_gmacs or 0.0) * factor
+    params = float(model.params_b) * 1e9
+    return Network(
+        kind=kind, params=params, dense_params=params, macs=macs, activations=activations,
+        operators=float(model.operators or 0.0) or OPERATORS[kind], passes=passes, once_macs=once * 1e9,
+        size=size,
+    )  # fmt: skip
+
+
+# where the catalog has no count: medians of the counted networks of the kind
+MACS_PER_ACTIVATION = {
+    "cnn": 350.0, "detector": 350.0, "vit": 700.0, "encoder": 800.0, "diffusion": 900.0, "rnn": 1000.0,
+}  # fmt: skip
+OPERATORS = {
+    "cnn": 60.0, "detector": 80.0, "vit": 100.0, "encoder": 200.0, "diffusion": 500.0, "rnn": 200.0,
+    "recsys": 20.0,
+}  # fmt: skip
+USUAL_STEPS = 50  # PNDM and DDIM samplers of Stable Diffusion: model cards, 50 steps
+USUAL_SEQUENCE = 384  # SQuAD fine-tuning and MLPerf BERT: maximum sequence length 384
+
+
+def encoder_work(
+    *, n_layers: float, hidden: float, ffn: float, heads: float, seq_len: float, kv_seq: float | None = None
+) -> tuple[float, float]:
+    """Multiply-accumulates and elements written by transformer layers for one sequence.
+
+    Per layer 4 h^2 + 2 h f multiplies per token and 2 s h for the two attention products; written are
+    q, k, v, output and context (5 h), the feed-forward block (f + h) and the scores (a s).
+
+    >>> macs, activations = encoder_work(n_layers=12, hidden=768, ffn=3072, heads=12, seq_len=197)
+    >>> round(macs / 1e9, 1), round(activations / 1e6, 1)
+    (17.4, 23.7)
+    """
+    keys = kv_seq or seq_len
+    linear = (4.0 * hidden**2 + 2.0 * hidden * ffn) * seq_len
+    attention = 2.0 * seq_len * keys * hidden
+    written = (6.0 * hidden + ffn) * seq_len + heads * seq_len * keys
+    return n_layers * (linear + attention), n_layers * written
+
+
+def _token_network(model: Model, *, seq_len: int | None, generated: int | None) -> Network:
+    """An encoder, or an encoder and a decoder, from its dimensions."""
+    length = float(seq_len or USUAL_SEQUENCE)
+    hidden, layers = float(model.hidden or 0.0), float(model.n_layers or 0.0)
+    heads = float(model.n_heads or hidden / 64.0)
+    ffn = float(model.ffn_hidden or 4.0 * hidden)
+    inner = heads * float(model.head_dim) if model.head_dim else hidden
+    wide = hidden * inner / hidden if hidden else hidden  # T5 projects to heads x head_dim
+    macs, written = encoder_work(n_layers=layers, hidden=hidden, ffn=ffn, heads=heads, seq_len=length)
+    macs += layers * length * 4.0 * hidden * (wide - hidden)
+    operators = ENCODER_OPERATORS * layers
+    decoder, tokens, decoder_operators = 0.0, 0.0, 0.0
+    if model.decoder_layers:
+        depth = float(model.decoder_layers)
+        decoder = depth * (8.0 * hidden * wide + 2.0 * hidden * ffn)
+        tokens, decoder_operators = float(generated or length), DECODER_OPERATORS * depth
+        decoder += float(model.vocab or 0.0) * hidden
+    params = float(model.params_b) * 1e9
+    return Network(
+        kind="encoder", params=params, dense_params=params, macs=macs, activations=written,
+        operators=operators, decoder_params=decoder, decoder_operators=decoder_operators,
+        generated=tokens, size=_("{n:.0f} tokens").format(n=length),
+    )  # fmt: skip
+
+
+USUAL_TRANSCRIPT = 100  # tokens of a 30 s clip: about 150 words a minute, 1.3 tokens a word
+
+
+def _speech(model: Model, *, generated: int | None) -> Network:
+    """Encoder pass over one clip, and the transcript token by token where there is a decoder."""
+    params, macs = float(model.params_b) * 1e9, float(model.gmacs_per_sample or 0.0) * 1e9
+    hidden, depth = float(model.hidden or 0.0), float(model.decoder_layers or 0.0)
+    ffn = float(model.ffn_hidden or 4.0 * hidden)
+    decoder = depth * (8.0 * hidden**2 + 2.0 * hidden * ffn) + (
+        float(model.vocab or 0.0) * hidden if depth else 0.0
+    )
+    clip = float(model.clip_seconds or 30.0)
+    return Network(
+        kind="encoder", params=params, dense_params=params, macs=macs,
+        activations=float(model.activations_m or 0.0) * 1e6 or macs / MACS_PER_ACTIVATION["encoder"],
+        operators=float(model.operators or 0.0) or ENCODER_OPERATORS * float(model.n_layers or 12.0),
+        decoder_params=decoder, decoder_operators=DECODER_OPERATORS * depth,
+        generated=float(generated or USUAL_TRANSCRIPT) if depth else 0.0,
+        size=_("{n:.0f} s of audio").format(n=clip), clip_seconds=clip,
+    )  # fmt: skip
+
+
+def _recommender(model: Model) -> Network:
+    """Embedding rows that a sample reads, and its dense layers."""
+    if model.gmacs_per_sample is None or model.lookups_per_sample is None or model.embedding_dim is None:
+        raise InputError(
+            _("{model} has no count of lookups in the catalog; name another model").format(model=model.id)
+        )
+    params, macs = float(model.params_b) * 1e9, float(model.gmacs_per_sample) * 1e9
+    lookups = float(model.lookups_per_sample) * float(model.embedding_dim)
+    return Network(
+        kind="recsys", params=params, dense_params=min(macs, params), macs=macs,
+        activations=float(model.activations_m or 0.0) * 1e6 or lookups,
+        operators=float(model.operators or 0.0) or OPERATORS["recsys"],
+        lookup_bytes=lookups * EMBEDDING_BYTES,
+        size=_("{n:.0f} lookups").format(n=float(model.lookups_per_sample)),
+    )  # fmt: skip

@@ -1,0 +1,153 @@
+"""Time of networks that work sample by sample: inference of a batch, and a training step.
+
+Roofline per pass: multiply-accumulates at the achieved rate of the kind of network, elements
+written at the achieved bandwidth, and a cost per operator of the runtime (feasibility study,
+section 2.4, and training study, section 4). All constants are calibration (`NetworkConstants`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuselect.estimate.collectives import all_reduce, all_to_all
+from gpuselect.estimate.network import Network
+from gpuselect.estimate.roofline import Device, soft_max_time
+
+OPTIMIZER_BYTES = 26.0  # per parameter: gradient, two states and master copy read, three written in fp32
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A runtime with its precision on one card: factors and cost per operator.
+
+    `compute` multiplies the achieved rate, `operator_s` is the time per operator [s], `eager` says
+    that the host launches operators one by one beside the device, `element_bytes` the size of an
+    activation, `weight_bytes` of a weight, `traffic` how often an element moves.
+    """
+
+    compute: Any
+    operator_s: Any
+    eager: Any
+    element_bytes: Any
+    weight_bytes: Any
+    traffic: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Speed of a data-parallel job. Times are those of one batch (or training step) on one card [s]."""
+
+    batch: Any  # samples per card
+    seconds: Any
+    compute: Any
+    memory: Any
+    host: Any
+    communication: Any
+    rate: Any  # samples per second of all cards
+
+
+def pass_time(*, network: Network, device: Device, runtime: Runtime, batch: Any) -> tuple[Any, Any, Any]:
+    """Compute, memory and host time of one forward pass of a batch on one card [s].
+
+    compute = 2 MACs B / (peak * efficiency); memory = (B * activations * bytes * traffic + weights +
+    lookups) / bandwidth; host = operators * time per operator.
+    """
+    bandwidth = device.bandwidth * device.bandwidth_efficiency
+    compute = 2.0 * network.macs * batch / (device.peak * device.gemm_efficiency * runtime.compute)
+    elements = network.activations * runtime.element_bytes * runtime.traffic * batch
+    memory = (
+        elements + network.dense_params * runtime.weight_bytes + network.lookup_bytes * batch
+    ) / bandwidth
+    return compute, memory, network.operators * runtime.operator_s
+
+
+def with_host(*, device_time: Any, host: Any, eager: Any) -> Any:
+    """Device and host time together [s].
+
+    A graph adds its cost per operator; an eager host runs beside the device, so the longer counts.
+    """
+    return np.where(eager, soft_max_time(compute=device_time, memory=host), device_time + host)
+
+
+def inference_pace(
+    *, network: Network, device: Device, runtime: Runtime, batch: Any, count: Any, request_s: Any = 0.0
+) -> Pace:
+    """Time of one batch and throughput of `count` cards that serve independently.
+
+    Passes repeat the whole; tokens of a transcript or translation come one after another, each
+    reading the decoder's weights once per batch. `request_s` is the fixed cost of a request [s].
+    """
+    compute, memory, host = pass_time(network=network, device=device, runtime=runtime, batch=batch)
+    rate = device.peak * device.gemm_efficiency * runtime.compute
+    bandwidth = device.bandwidth * device.bandwidth_efficiency
+    one_pass = with_host(
+        device_time=soft_max_time(compute=compute, memory=memory), host=host, eager=runtime.eager
+    )
+    once = 2.0 * network.once_macs * batch / rate
+    per_token = with_host(
+        device_time=soft_max_time(
+            compute=2.0 * network.decoder_params * batch / rate,
+            memory=network.decoder_params * runtime.weight_bytes / bandwidth,
+        ),
+        host=network.decoder_operators * runtime.operator_s,
+        eager=runtime.eager,
+    )
+    seconds = network.passes * one_pass + once + network.generated * per_token + request_s
+    return Pace(
+        batch=batch, seconds=seconds, compute=network.passes * compute + once,
+        memory=network.passes * memory, host=network.passes * host, communication=0.0 * seconds,
+        rate=count * batch / seconds,
+    )  # fmt: skip
+
+
+def training_pace(
+    *,
+    network: Network,
+    device: Device,
+    runtime: Runtime,
+    batch: Any,
+    count: Any,
+    accumulate: Any = 1.0,
+    sharded: Any = False,
+    link_efficiency: Any,
+    overlap: Any,
+    step_floor_s: Any,
+    scale_loss: Any,
+) -> Pace:
+    """Time of one optimizer step and throughput of `count` data-parallel cards.
+
+    A training pass costs three forward passes of arithmetic (forward, gradient of the input, gradient
+    of the weights); `runtime.traffic` counts all movements of an element. A step is never shorter
+    than `step_floor_s` (input pipeline, optimizer, framework) [s]. Gradients are reduced in the
+    shadow of the backward pass up to `overlap` of the step; embedding tables are sharded and
+    exchanged by an all-to-all of their rows.
+    """
+    forward, memory, host = pass_time(network=network, device=device, runtime=runtime, batch=batch)
+    compute = 3.0 * forward
+    decoder = 6.0 * network.decoder_params * network.generated * batch / (
+        device.peak * device.gemm_efficiency * runtime.compute
+    )  # fmt: skip
+    work = compute + decoder + memory
+    step = accumulate * np.maximum(with_host(device_time=work, host=3.0 * host, eager=runtime.eager),
+                                   step_floor_s)  # fmt: skip
+    step = step + OPTIMIZER_BYTES * network.dense_params / (device.bandwidth * device.bandwidth_efficiency)
+    inside = count <= np.maximum(device.domain, device.per_node)
+    bandwidth = np.where(inside, device.link, np.minimum(device.link, device.network * device.per_node))
+    sync = all_reduce(
+        size=network.dense_params * 2.0 * 2.0, ranks=count, bandwidth=bandwidth * link_efficiency
+    )
+    rows = all_to_all(
+        size=2.0 * network.lookup_bytes * batch * accumulate, ranks=count,
+        bandwidth=bandwidth * link_efficiency,
+    )  # fmt: skip
+    gathers = np.where(sharded, accumulate, 0.0) * sync  # ZeRO-3: two gathers a pass, as much as a sync
+    exposed = np.maximum(sync + gathers - overlap * step, 0.0) + rows
+    seconds = (step + exposed) * (1.0 + scale_loss * np.log2(np.maximum(count, 1)))
+    return Pace(
+        batch=batch * accumulate, seconds=seconds, compute=accumulate * (compute + decoder),
+        memory=accumulate * memory, host=3.0 * accumulate * host, communication=exposed,
+        rate=count * batch * accumulate / seconds,
+    )  # fmt: skip

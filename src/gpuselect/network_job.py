@@ -1,0 +1,237 @@
+"""Workloads that run sample by sample, video and scientific computing, resolved to numbers.
+
+What the user left open is chosen here by a documented default and listed as an assumption.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuselect.catalog import Catalog, Model
+from gpuselect.decision import Note
+from gpuselect.errors import InputError
+from gpuselect.estimate.network import Network, is_network, network_of
+from gpuselect.i18n import _
+from gpuselect.job import DEFAULT_DEADLINE_S, ServingJob, TrainingJob
+from gpuselect.names import resolve_model
+from gpuselect.workload import Workload
+
+IMAGENET = (1_281_167, 90)  # images of ILSVRC-2012, epochs of He 2016 (arXiv 1512.03385, section 3.4)
+COCO = (118_287, 12)  # images of COCO 2017 train, epochs of the "1x" schedule (Detectron2 model zoo)
+BERT_SEQUENCES = (256_000_000, 1)  # 1M steps of 256 sequences: Devlin 2018, arXiv 1810.04805, A.2
+FINETUNE = (100_000, 3)  # 3 epochs: Devlin 2018, A.3; the size is an assumption
+CRITEO = (4_195_197_692, 1)  # samples of Criteo 1TB, one epoch: MLPerf DLRM
+IMAGE_RUN = (256_000_000, 1)  # no published standard: an assumption
+SCHEDULES = {
+    "cnn": IMAGENET, "vit": IMAGENET, "detector": COCO, "encoder": BERT_SEQUENCES, "recsys": CRITEO,
+    "diffusion": IMAGE_RUN, "rnn": (280_000, 50),
+}  # fmt: skip
+CARD_BATCH = {  # samples per card and step in the published recipes that the measured rows follow
+    "cnn": 256, "vit": 128, "detector": 16, "encoder": 32, "recsys": 8192, "diffusion": 16, "rnn": 64,
+}  # fmt: skip
+UNITS = {"encoder": "requests", "rnn": "requests", "recsys": "requests"}
+SGD_KINDS = ("cnn", "detector")  # trained with momentum SGD by their authors; the others with AdamW
+DEFAULT_DETECTOR = "yolo11s"
+FP64_WORD_BYTES = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkJob:
+    """Training or inference of a network whose work counts per sample."""
+
+    network: Network
+    label: str
+    family: str
+    training: bool
+    precision: str
+    precision_given: bool
+    batch: int | None  # per card
+    global_batch: int | None
+    samples: float  # of the whole training run
+    deadline_s: float
+    deadline_given: bool
+    latency_s: float | None
+    request_rate: float | None
+    optimizer_bytes: float  # per parameter
+    max_count: int
+
+    @property
+    def unit(self) -> str:
+        """What a sample is called: images or requests."""
+        return UNITS.get(self.network.kind, "images")
+
+
+@dataclass(frozen=True, slots=True)
+class VideoJob:
+    """Camera streams through a decoder and a detector."""
+
+    detector: NetworkJob
+    label: str
+    streams: int
+    fps: float
+    width: int
+    height: int
+    codec: str
+    interval: int
+    max_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HpcJob:
+    """A code with given arithmetic and memory traffic."""
+
+    label: str
+    precision: str
+    flops: float
+    traffic: float
+    memory_bytes: float | None
+    deadline_s: float
+    deadline_given: bool
+    max_count: int
+
+
+Job = TrainingJob | ServingJob | NetworkJob | VideoJob | HpcJob
+
+
+def network_model(workload: Workload, catalog: Catalog) -> Model | None:
+    """The catalog model when the workload names a network of samples, else None."""
+    if workload.model is None or workload.task in ("video", "hpc"):
+        return None
+    model = resolve_model(workload.model, catalog)
+    return model if is_network(model) else None
+
+
+def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note]]:
+    """Resolve training or inference of a network of samples; the notes are its assumptions."""
+    notes: list[Note] = []
+    training = workload.task in ("pretrain", "finetune")
+    if workload.method in ("lora", "qlora"):
+        raise InputError(_("--method {m} is estimated for decoder models only").format(m=workload.method))
+    network = network_of(
+        model, image_size=workload.image_size, seq_len=workload.seq_len or workload.input_tokens,
+        steps=None if training else workload.steps, generated=workload.output_tokens,
+    )  # fmt: skip
+    if network.size and not (workload.image_size or workload.seq_len or workload.input_tokens):
+        notes.append(Note("default-input", _("input of {size}").format(size=network.size)))
+    if network.passes > 1 and workload.steps is None:
+        notes.append(Note("default-steps", _("{n:.0f} denoiser passes an image").format(n=network.passes)))
+    if network.generated and workload.output_tokens is None:
+        text = _("{n:.0f} tokens written per sample").format(n=network.generated)
+        notes.append(Note("default-lengths", text))
+    precision = workload.precision or (workload.weights if not training else None) or "fp16"
+    if precision == "fp16" and not (workload.precision or workload.weights):
+        notes.append(Note("default-precision", _("16-bit arithmetic, fp32 on cards without it")))
+    job = NetworkJob(
+        network=network, label=model.id, family=model.family, training=training, precision=precision,
+        precision_given=bool(workload.precision or workload.weights), batch=_batch(workload, training),
+        global_batch=workload.global_batch, samples=_samples(workload, network, training, notes),
+        deadline_s=workload.deadline or DEFAULT_DEADLINE_S, deadline_given=workload.deadline is not None,
+        latency_s=workload.latency, request_rate=None if training else _rate(workload, network),
+        optimizer_bytes=_optimizer_bytes(workload, network, training, notes),
+        max_count=1 if workload.single_card else workload.max_count or (64 if training else 16),
+    )  # fmt: skip
+    if training and not (job.batch or job.global_batch):
+        text = _("{n} samples per accelerator and step, or as many as fit").format(n=CARD_BATCH[network.kind])
+        notes.append(Note("default-batch", text))
+    return job, notes
+
+
+def _batch(workload: Workload, training: bool) -> int | None:
+    """Samples per card; one request at a time where a latency bound or concurrency 1 says so."""
+    if training:
+        return workload.batch or workload.micro_batch
+    return workload.batch or workload.concurrency
+
+
+def _rate(workload: Workload, network: Network) -> float | None:
+    """Samples per second to sustain, at the peak; tokens are turned into sequences."""
+    peak = workload.peak_factor or 1.0
+    if workload.request_rate is not None:
+        return workload.request_rate * peak
+    if workload.demand is not None and network.generated:
+        return workload.demand / network.generated * peak
+    return None
+
+
+def _samples(workload: Workload, network: Network, training: bool, notes: list[Note]) -> float:
+    """Samples of the whole run: samples x epochs, else the published schedule of the kind."""
+    if not training:
+        return 0.0
+    usual, epochs = FINETUNE if workload.task == "finetune" else SCHEDULES[network.kind]
+    number = float(workload.samples or usual)
+    rounds = float(workload.epochs or (1 if workload.samples else epochs))
+    if workload.samples is None:
+        text = _("{s:.4g} samples x {e:g} epochs").format(s=number, e=rounds)
+        notes.append(Note("default-samples", text))
+    return number * rounds
+
+
+def _optimizer_bytes(workload: Workload, network: Network, training: bool, notes: list[Note]) -> float:
+    """Optimizer bytes per parameter: momentum 4, AdamW 8 (both fp32)."""
+    if not training:
+        return 0.0
+    name = workload.optimizer or ("sgd" if network.kind in SGD_KINDS else "adamw")
+    known = {"sgd": 4.0, "sgd-momentum": 4.0, "momentum": 4.0, "adamw": 8.0, "adam": 8.0, "lamb": 8.0,
+             "adamw-8bit": 2.0}  # fmt: skip
+    if name not in known:
+        text = _("unknown optimizer {name!r}; allowed: {all}")
+        raise InputError(text.format(name=name, all=", ".join(known)))
+    if workload.optimizer is None:
+        notes.append(Note("default-optimizer", _("{name} optimizer").format(name=name)))
+    return known[name]
+
+
+def video_job(workload: Workload, catalog: Catalog) -> tuple[VideoJob, list[Note]]:
+    """Resolve a video workload: the streams, and the detector that sees their frames."""
+    name = workload.model or DEFAULT_DETECTOR
+    model = resolve_model(name, catalog)
+    if not is_network(model):
+        raise InputError(_("{model} is no detector; name one, for example yolo11s").format(model=model.id))
+    detector, notes = network_job(workload.model_copy(update={"task": "inference", "batch": None}), model)
+    if workload.model is None:
+        notes.append(Note("default-model", _("detector {name} on every frame").format(name=name)))
+    width, height = workload.resolution or (1920, 1080)
+    fps, codec = workload.fps or 25.0, workload.codec or "h264"
+    streams = workload.streams or 1
+    for given, code, text in (
+        (workload.streams, "default-streams", _("one stream")),
+        (workload.resolution, "default-resolution", _("1920 x 1080 pixels")),
+        (workload.fps, "default-fps", _("25 frames per second")),
+        (workload.codec, "default-codec", _("H.264 streams")),
+    ):
+        if given is None:
+            notes.append(Note(code, text))
+    notes.append(Note("tracker-not-modelled", _("tracking, drawing and encoding cost nothing here")))
+    job = VideoJob(
+        detector=detector, label=model.id, streams=streams, fps=fps, width=width, height=height,
+        codec=codec, interval=workload.interval or 0,
+        max_count=1 if workload.single_card else workload.max_count or 16,
+    )  # fmt: skip
+    return job, notes
+
+
+def hpc_job(workload: Workload) -> tuple[HpcJob, list[Note]]:
+    """Resolve a scientific code: its arithmetic, its traffic, its precision."""
+    if workload.flops is None and workload.bytes is None:
+        raise InputError(_("give the work of the run: --flops 1e18, --bytes 1e15, or both"))
+    notes = []
+    precision = workload.precision or ("fp64" if workload.fp64 in (None, True) else "fp32")
+    if workload.precision is None and workload.fp64 is None:
+        notes.append(Note("default-precision", _("double precision (--no-fp64 for single)")))
+    if workload.fp64 and precision not in ("fp64", "fp64_tensor"):
+        raise InputError(_("--fp64 contradicts --precision {p}").format(p=precision))
+    if workload.ecc is None:
+        notes.append(Note("default-ecc", _("error-correcting memory is asked for (--no-ecc to drop)")))
+    if workload.memory is None:
+        notes.append(Note("memory-unknown", _("the data is taken to fit; --memory checks it")))
+    if workload.flops is None or workload.bytes is None:
+        known = "flops" if workload.bytes is None else "bytes"
+        text = _("only --{known} is given: the other side of the roofline is taken as free")
+        notes.append(Note("one-sided", text.format(known=known)))
+    job = HpcJob(
+        label=_("a {precision} code").format(precision=precision), precision=precision,
+        flops=workload.flops or 0.0, traffic=workload.bytes or 0.0, memory_bytes=workload.memory,
+        deadline_s=workload.deadline or DEFAULT_DEADLINE_S, deadline_given=workload.deadline is not None,
+        max_count=1 if workload.single_card else workload.max_count or 64,
+    )  # fmt: skip
+    return job, notes

@@ -1,0 +1,180 @@
+"""From an accelerator to the site of a search for networks of samples, video and scientific codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpuselect.calibration import Calibration, network_class
+from gpuselect.catalog import Accelerator, Framework, System
+from gpuselect.estimate.devices import device, peak_tflops
+from gpuselect.estimate.network import Network
+from gpuselect.estimate.roofline import Device
+from gpuselect.estimate.vision import Runtime
+from gpuselect.network_job import HpcJob, NetworkJob, VideoJob
+from gpuselect.plan import node_counts
+from gpuselect.search import Site, site_counts
+
+# frameworks whose speed is calibrated as a runtime of its own, the fastest first; others are `other`
+RUNTIMES = {
+    "tensorrt": "tensorrt", "deepstream": "tensorrt", "neuron": "neuron", "pytorch": "compiled",
+    "diffusers": "compiled",
+}  # fmt: skip
+SUBSTITUTES = {"fp16": ("fp16", "bf16", "fp32"), "bf16": ("bf16", "fp16", "fp32"), "tf32": ("tf32", "fp32"),
+               "fp32": ("tf32", "fp32")}  # fmt: skip
+ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0, "fp4": 0.5, "fp64": 8.0}
+STREAM_PIXELS_PER_S = 1920.0 * 1080.0 * 30.0
+EVERY_COUNT = 16
+HPC_SOFTWARE = frozenset({"cuda", "rocm", "oneapi", "cpu", "xpu", "openvino"})
+
+
+def network_precision(accelerator: Accelerator, job: NetworkJob) -> str:
+    """The precision on this card: a default falls back to what the card has, a given one does not.
+
+    fp32 runs as TF32 where the card has it, as frameworks do by default for convolutions.
+    """
+    wanted = job.precision
+    usual = SUBSTITUTES.get(wanted, (wanted,))
+    allowed = usual if not job.precision_given or wanted == "fp32" else usual[:1]
+    if wanted in ("fp16", "bf16") and job.precision_given:
+        allowed = (wanted,)
+    return next((p for p in allowed if peak_tflops(accelerator, p) is not None), wanted)
+
+
+def network_device(
+    accelerator: Accelerator, system: System | None, *, network: Network, precision: str, training: bool,
+    calibration: Calibration,
+) -> Device | None:  # fmt: skip
+    """The accelerator with the achieved rates of this kind of network."""
+    base = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
+    if base is None:
+        return None
+    constants = calibration.network
+    shares = constants.training_efficiency if training else constants.inference_efficiency
+    relative = constants.training_precision if training else constants.precision
+    classes = constants.training_hardware if training else constants.hardware
+    efficiency = (
+        float(shares[network.kind]) * float(relative.get(precision, relative["fp8"]))
+        * float(classes[network_class(accelerator)])
+    )  # fmt: skip
+    return replace(
+        base, gemm_efficiency=efficiency, bandwidth_efficiency=float(constants.bandwidth_efficiency)
+    )
+
+
+def inference_runtime(name: str, precision: str, calibration: Calibration) -> Runtime:
+    """Constants of a runtime in a precision; `name` is a key of `network.runtime`."""
+    constants = calibration.network
+    eager = name == "pytorch"
+    launch = "eager" if eager else "graph"
+    size = ELEMENT_BYTES.get(precision, 2.0)
+    return Runtime(
+        compute=float(constants.runtime[name]), operator_s=float(constants.operator_s[launch]), eager=eager,
+        element_bytes=size, weight_bytes=size, traffic=float(constants.inference_traffic[launch]),
+    )  # fmt: skip
+
+
+def training_runtime(network: Network, precision: str, calibration: Calibration) -> Runtime:
+    """Constants of a training step in a precision."""
+    constants = calibration.network
+    size = 4.0 if precision in ("fp32", "tf32") else 2.0
+    return Runtime(
+        compute=1.0, operator_s=float(constants.training_operator_s), eager=True, element_bytes=size,
+        weight_bytes=size, traffic=float(constants.training_traffic[network.kind]),
+    )  # fmt: skip
+
+
+def runtime_of(able: Sequence[Framework], *, first: str = "") -> tuple[str, str]:
+    """Framework and runtime key: `first`, else the first of RUNTIMES that is able, else the best supported.
+
+    >>> runtime_of([])
+    ('', 'other')
+    """
+    ids = [framework.id for framework in able]
+    for name in (first, *RUNTIMES):
+        if name in ids:
+            return name, RUNTIMES[name]
+    return (ids[0] if ids else ""), "other"
+
+
+def independent_counts(system: System | None, *, max_count: int, fixed: int | None) -> tuple[int, ...]:
+    """Counts to try where cards work on their own: every one up to 16, then whole nodes.
+
+    >>> independent_counts(None, max_count=5, fixed=None)
+    (1, 2, 3, 4, 5)
+    """
+    if fixed is not None:
+        return (fixed,)
+    per_node = int(system.accelerators_per_node) if system else 1
+    larger = node_counts(per_node=per_node, max_nodes=None, max_count=max_count)
+    return (*range(1, min(max_count, EVERY_COUNT) + 1), *(n for n in larger if n > EVERY_COUNT))
+
+
+def network_site(
+    accelerator: Accelerator, system: System | None, job: NetworkJob, able: Sequence[Framework],
+    calibration: Calibration, fixed: int | None,
+) -> Site | None:  # fmt: skip
+    """The site of a network job, None when a figure is unknown."""
+    precision = network_precision(accelerator, job)
+    found = network_device(
+        accelerator, system, network=job.network, precision=precision, training=job.training,
+        calibration=calibration,
+    )  # fmt: skip
+    if found is None:
+        return None
+    if job.training:
+        engine, runtime = "", training_runtime(job.network, precision, calibration)
+    else:
+        engine, name = runtime_of(able)
+        runtime = inference_runtime(name, precision, calibration)
+    find = site_counts if job.training else independent_counts
+    counts = find(system, max_count=job.max_count, fixed=fixed)
+    return Site(accelerator, system, found, counts, engine_id=engine, precision=precision, runtime=runtime)
+
+
+def decode_pixels_per_s(accelerator: Accelerator, codec: str, calibration: Calibration) -> float | None:
+    """Pixels per second that all decode engines manage, None where engines or codec are unknown.
+
+    By engine 2500 MP/s (HEVC) and 1250 MP/s (H.264), HEVC on Turing at 0.6 of it (feasibility study,
+    section 8). Edge modules: the vendor's own count of 1080p30 streams; where it states HEVC only,
+    H.264 at the ratio of the two rates. The counts of server cards are informal upper bounds and are
+    not used.
+    """
+    rates = calibration.network.decode_pixels_per_s
+    if codec not in rates:
+        return None
+    if accelerator.family == "edge":
+        for known, count in accelerator.decode_streams_1080p30.items():
+            if known == codec or (known == "h265" and codec == "h264"):
+                return float(count) * STREAM_PIXELS_PER_S * float(rates[codec]) / float(rates[known])
+    if accelerator.decode_engines is None:
+        return None
+    turing = accelerator.architecture == "Turing" and codec == "h265"
+    factor = float(calibration.network.turing_decode) if turing else 1.0
+    return float(accelerator.decode_engines) * float(rates[codec]) * factor
+
+
+def video_site(
+    accelerator: Accelerator, system: System | None, job: VideoJob, able: Sequence[Framework],
+    calibration: Calibration, fixed: int | None,
+) -> Site | None:  # fmt: skip
+    """The site of a video job, None when the decoder or a figure is unknown."""
+    pixels = decode_pixels_per_s(accelerator, job.codec, calibration)
+    site = network_site(accelerator, system, job.detector, able, calibration, fixed)
+    if site is None or pixels is None:
+        return None
+    counts = independent_counts(system, max_count=job.max_count, fixed=fixed)
+    engine, _runtime = runtime_of(able, first="deepstream")
+    return replace(site, counts=counts, engine_id=engine, decode_pixels_per_s=pixels)
+
+
+def hpc_site(
+    accelerator: Accelerator, system: System | None, job: HpcJob, calibration: Calibration,
+    fixed: int | None,
+) -> Site | None:  # fmt: skip
+    """The site of a scientific code, None when a figure is unknown."""
+    found = device(accelerator, system, precision=job.precision, serving=False, calibration=calibration)
+    if found is None:
+        return None
+    counts = site_counts(system, max_count=job.max_count, fixed=fixed)
+    return Site(accelerator, system, found, counts, precision=job.precision)

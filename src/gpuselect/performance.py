@@ -1,0 +1,158 @@
+"""What a candidate achieves, metric by metric, each with its 80 % interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from gpuselect.calibration import Calibration, Quantiles
+from gpuselect.decision import Estimate
+from gpuselect.deployment import covered
+from gpuselect.estimate.hpc import Run
+from gpuselect.estimate.serving import Serving
+from gpuselect.estimate.shape import training_flops
+from gpuselect.estimate.training import StepTime, mfu
+from gpuselect.estimate.video import Streams
+from gpuselect.estimate.vision import Pace
+from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
+from gpuselect.search import Candidate, Site
+from gpuselect.units import DAYS, TFLOP
+
+
+def rate(value: float, quantiles: Quantiles) -> Estimate:
+    """A rate with its 80 % interval: value * measured/predicted quantiles."""
+    return Estimate(value, value * quantiles.low, value * quantiles.high)
+
+
+def duration(value: float, quantiles: Quantiles) -> Estimate:
+    """A time with its 80 % interval: the reciprocal of the rate's."""
+    return Estimate(value, value / quantiles.high, value / quantiles.low)
+
+
+def training_performance(
+    candidate: Candidate, site: Site, job: TrainingJob, calibration: Calibration
+) -> dict[str, Estimate]:
+    """Step time, throughput, MFU and time to train with intervals."""
+    step = cast("StepTime", candidate.step)
+    known = covered(site.accelerator, calibration)
+    adapter = job.method in ("lora", "qlora")
+    cut = "training-adapter" if adapter else "training" if known else "training-uncovered"
+    quantiles = calibration.quantiles[cut]
+    seconds, count = float(step.total), float(candidate.plan.count)
+    step_tokens = float(job.global_batch * job.seq_len)
+    tokens_per_s = step_tokens / seconds
+    flops = float(training_flops(shape=job.shape, tokens=step_tokens, seq_len=job.seq_len))
+    utilisation = float(mfu(flops=flops, seconds=seconds, count=count, peak=float(site.device.peak)))
+    return {
+        "step_time_s": duration(seconds, quantiles),
+        "tokens_per_s": rate(tokens_per_s, quantiles),
+        "tokens_per_s_per_accelerator": rate(tokens_per_s / count, quantiles),
+        "mfu": rate(utilisation, quantiles),
+        "time_to_train_days": duration(job.tokens / tokens_per_s / 86_400.0, quantiles),
+    }
+
+
+def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[str, Estimate]:
+    """TTFT (unloaded), TPOT, latency and rates with intervals."""
+    state = cast("Serving", candidate.serving)
+    decode = calibration.quantiles["decode" if state.batch <= 1 else "throughput"]
+    prefill, load = calibration.quantiles["prefill"], calibration.quantiles["throughput"]
+    return {
+        "ttft_ms": duration(1e3 * state.ttft_unloaded, prefill),
+        "tpot_ms": duration(1e3 * state.tpot, decode),
+        "latency_ms": duration(1e3 * state.latency, decode),
+        "output_tok_s": rate(state.output_tokens_per_s, load),
+        "requests_per_s": rate(state.requests_per_s, load),
+    }
+
+
+def step_shares(candidate: Candidate) -> dict[str, float]:
+    """Terms of the step time in seconds."""
+    step = cast("StepTime", candidate.step)
+    return {
+        "linear": step.linear, "attention": step.attention, "elementwise": step.elementwise,
+        "tensor_parallel": step.tensor_parallel, "expert_parallel": step.expert_parallel,
+        "host": step.host, "bubble": step.bubble, "gradient_sync": step.gradient_sync,
+        "optimizer": step.optimizer,
+    }  # fmt: skip
+
+
+def network_performance(
+    candidate: Candidate, job: NetworkJob, calibration: Calibration
+) -> dict[str, Estimate]:
+    """Samples per second, latency of a batch or step time, and time to train."""
+    pace = cast("Pace", candidate.pace)
+    quantiles = calibration.quantiles["network-training" if job.training else "network-inference"]
+    rates = {f"{job.unit}_per_s": rate(pace.rate, quantiles)}
+    if job.training:
+        days = job.samples / pace.rate / DAYS
+        return {
+            "step_time_s": duration(pace.seconds, quantiles), **rates,
+            "time_to_train_days": duration(days, quantiles),
+        }  # fmt: skip
+    latency = calibration.quantiles["network-latency"]
+    found = {**rates, "latency_ms": duration(1e3 * pace.seconds, latency)}
+    if job.network.clip_seconds:
+        found["realtime_factor"] = rate(pace.rate * job.network.clip_seconds, quantiles)
+    return found
+
+
+def video_performance(candidate: Candidate, job: VideoJob, calibration: Calibration) -> dict[str, Estimate]:
+    """Streams that all devices carry, and the time of a batch of frames in the detector."""
+    found = cast("Streams", candidate.pace)
+    decode, detector = calibration.quantiles["video-decode"], calibration.quantiles["network-inference"]
+    limit = decode if found.decode_limit <= found.inference_limit else detector
+    latency = calibration.quantiles["network-latency"]
+    return {
+        "streams": rate(found.total, limit),
+        "frames_per_s": rate(found.total * job.fps, limit),
+        "latency_ms": duration(1e3 * found.frame_seconds, latency),
+    }
+
+
+def hpc_performance(candidate: Candidate, job: HpcJob, calibration: Calibration) -> dict[str, Estimate]:
+    """Time of the run and achieved arithmetic; the interval is an assumption, no code was measured."""
+    run = cast("Run", candidate.pace)
+    quantiles = calibration.quantiles["hpc"]
+    found = {"run_time_h": duration(run.seconds / 3600.0, quantiles)}
+    if job.flops:
+        found["tflops"] = rate(run.flops_per_s / TFLOP, quantiles)
+    return found
+
+
+def performance_of(
+    candidate: Candidate, site: Site, job: Job, calibration: Calibration
+) -> dict[str, Estimate]:
+    """The metrics that the task has."""
+    match job:
+        case ServingJob():
+            return serving_performance(candidate, calibration)
+        case TrainingJob():
+            return training_performance(candidate, site, job, calibration)
+        case NetworkJob():
+            return network_performance(candidate, job, calibration)
+        case VideoJob():
+            return video_performance(candidate, job, calibration)
+        case HpcJob():
+            return hpc_performance(candidate, job, calibration)
+
+
+def breakdown_of(candidate: Candidate, job: Job) -> dict[str, float]:
+    """Terms of the time in seconds, where the task has them."""
+    if isinstance(job, TrainingJob):
+        return step_shares(candidate)
+    pace = candidate.pace
+    if isinstance(pace, Pace):
+        return {"compute": pace.compute, "memory": pace.memory, "host": pace.host,
+                "communication": pace.communication}  # fmt: skip
+    if isinstance(pace, Run):
+        return {"compute": pace.compute, "memory": pace.memory}
+    return {}
+
+
+def run_hours(performance: Mapping[str, Estimate]) -> float | None:
+    """Length of a run that ends [h], None for a service."""
+    if "time_to_train_days" in performance:
+        return performance["time_to_train_days"].value * 24.0
+    return performance["run_time_h"].value if "run_time_h" in performance else None
