@@ -7,15 +7,14 @@ source), so that no source decides alone. Deterministic.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
-from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
+from fitting import Key, group_of, solve, source_weights, stacked
+from gpuselect.accuracy.network_cases import Case, case_of, runtime_key
 from gpuselect.accuracy.networks import SERVER_SHARE
 from gpuselect.accuracy.records import Row, Skip
 from gpuselect.accuracy.rows import number
@@ -89,16 +88,6 @@ def _measured_rate(row: Row, case: Case, accumulate: float, *, training: bool) -
     return rate or (case.count * case.batch / latency * 1e3 if latency else 0.0)
 
 
-def stacked(records: Sequence[Any]) -> Any:
-    """Records of numbers as one record of arrays; text stays that of the first."""
-    kind = type(records[0])
-    return kind(**{
-        f.name: getattr(records[0], f.name) if isinstance(getattr(records[0], f.name), str)
-        else np.array([float(getattr(r, f.name)) for r in records])
-        for f in fields(kind)
-    })  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """All observations as arrays, and the classes that select their constants."""
@@ -116,7 +105,6 @@ class Problem:
 
 def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
     """Stack observations."""
-    rows_of = Counter(o.source for o in found)
     eager = np.array(["eager" if o.runtime == "pytorch" else "graph" for o in found])
     kinds = np.array([o.case.network.kind for o in found])
     precisions = np.array([o.case.precision for o in found])
@@ -134,11 +122,11 @@ def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
         batch=np.array([o.case.batch for o in found]), count=np.array([float(o.case.count) for o in found]),
         accumulate=np.array([o.accumulate for o in found]), factor=np.array([o.factor for o in found]),
         measured=np.array([o.rate for o in found]), classes={**classes, "precisions": precisions},
-        weights=np.array([rows_of[o.source] ** -0.5 for o in found]),
+        weights=source_weights([o.source for o in found]),
     )  # fmt: skip
 
 
-def log_ratios(problem: Problem, values: Mapping[tuple[str, str], float], constants: NetworkConstants,
+def log_ratios(problem: Problem, values: Mapping[Key, float], constants: NetworkConstants,
                *, training: bool) -> np.ndarray:  # fmt: skip
     """ln(predicted / measured) of every observation with these constants."""
 
@@ -172,9 +160,9 @@ def log_ratios(problem: Problem, values: Mapping[tuple[str, str], float], consta
     return np.asarray(np.log(pace.rate * problem.factor / problem.measured))
 
 
-def constants_of(constants: NetworkConstants, *, training: bool) -> dict[tuple[str, str], float]:
+def constants_of(constants: NetworkConstants, *, training: bool) -> dict[Key, float]:
     """The constants of one problem by section and key."""
-    found: dict[tuple[str, str], float] = {}
+    found: dict[Key, float] = {}
     for section in TRAINING if training else INFERENCE:
         value = getattr(constants, section)
         if section in SINGLE:
@@ -184,34 +172,22 @@ def constants_of(constants: NetworkConstants, *, training: bool) -> dict[tuple[s
     return found
 
 
-def solve(problem: Problem, priors: Mapping[tuple[str, str], float], constants: NetworkConstants,
-          *, training: bool) -> dict[tuple[str, str], float]:  # fmt: skip
+def fit(problem: Problem, priors: Mapping[Key, float], constants: NetworkConstants, *, training: bool
+        ) -> dict[Key, float]:  # fmt: skip
     """Constants of least penalised error; those without an observation keep their prior."""
     used = {(s, str(k)) for s, keys in problem.classes.items() for k in set(keys)} | {(s, "") for s in SINGLE}
-    names = [name for name in priors if name not in FIXED and name in used]
-    start = np.log([priors[name] for name in names])
-    spread = np.array([2.0 * SPREAD if name[0] in WIDE else SPREAD for name in names])
-
-    def residuals(point: np.ndarray) -> np.ndarray:
-        values = {**priors, **dict(zip(names, np.exp(point), strict=True))}
-        errors = log_ratios(problem, values, constants, training=training)
-        return np.concatenate([np.sqrt(problem.weights) * _soft(errors), (point - start) / spread * PRIOR])
-
-    solution = least_squares(residuals, start, method="trf", max_nfev=60)
-    return {**priors, **{name: float(v) for name, v in zip(names, np.exp(solution.x), strict=True)}}
+    spreads = {
+        name: 2.0 * SPREAD if name[0] in WIDE else SPREAD
+        for name in priors
+        if name not in FIXED and name in used
+    }
+    return solve(
+        lambda values: log_ratios(problem, values, constants, training=training),
+        priors=priors, spreads=spreads, weights=problem.weights,
+    )  # fmt: skip
 
 
-PRIOR = 0.7  # weight of one prior against one row of a source of its own
-KNEE = 0.4  # errors beyond this (in log) count linearly
-
-
-def _soft(errors: np.ndarray) -> np.ndarray:
-    """Signed root of the pseudo-Huber loss."""
-    loss = 2.0 * KNEE**2 * (np.sqrt(1.0 + (errors / KNEE) ** 2) - 1.0)
-    return np.asarray(np.sign(errors) * np.sqrt(loss))
-
-
-def with_values(constants: NetworkConstants, values: Mapping[tuple[str, str], float]) -> NetworkConstants:
+def with_values(constants: NetworkConstants, values: Mapping[Key, float]) -> NetworkConstants:
     """The constants with fitted values, three digits."""
     updated: dict[str, Any] = {}
     for (section, key), value in values.items():
@@ -223,15 +199,15 @@ def with_values(constants: NetworkConstants, values: Mapping[tuple[str, str], fl
     return constants.model_copy(update=updated)
 
 
-def left_out(found: Sequence[Observation], priors: Mapping[tuple[str, str], float],
-             constants: NetworkConstants, group_of: Callable[[str], str], *, training: bool
+def left_out(found: Sequence[Observation], priors: Mapping[Key, float],
+             constants: NetworkConstants, *, training: bool
              ) -> list[tuple[Observation, float]]:  # fmt: skip
     """Each observation with ln(predicted / measured) from a fit without its source's group."""
     result = []
     for group in sorted({group_of(o.source) for o in found}):
         inside = [o for o in found if group_of(o.source) == group]
         outside = [o for o in found if group_of(o.source) != group]
-        values = solve(problem_of(outside, training=training), priors, constants, training=training)
+        values = fit(problem_of(outside, training=training), priors, constants, training=training)
         errors = log_ratios(problem_of(inside, training=training), values, constants, training=training)
         result += list(zip(inside, errors.tolist(), strict=True))
     return result
@@ -243,7 +219,3 @@ def slice_of(observation: Observation, *, training: bool) -> str:
         return f"training {observation.case.network.kind}"
     family = "vendor-tuned" if observation.runtime == "vendor-tuned" else observation.case.network.kind
     return f"inference {family} {'batch 1' if observation.case.batch <= 1 else 'batched'}"
-
-
-__all__ = ["Observation", "constants_of", "is_mlperf", "left_out", "observations", "problem_of", "slice_of",
-           "solve", "with_values"]  # fmt: skip
