@@ -7,34 +7,76 @@ source), so that no source decides alone. Deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fitting import Key, group_of, solve, source_weights, stacked
+from fitting import Key, group_of, solve, source_weights, stacked, write_values
 from gpuselect.accuracy.network_cases import Case, case_of, runtime_key
-from gpuselect.accuracy.networks import SERVER_SHARE
-from gpuselect.accuracy.records import Row, Skip
-from gpuselect.accuracy.rows import number
+from gpuselect.accuracy.networks import SERVER_SHARE, share_of
+from gpuselect.accuracy.records import Row, Scored, Skip
+from gpuselect.accuracy.rows import is_decoder, number
 from gpuselect.calibration import Calibration, NetworkConstants, network_class
 from gpuselect.catalog import Catalog
 from gpuselect.estimate.network import Network
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.vision import Runtime, inference_pace, training_pace
-from gpuselect.network_sites import ELEMENT_BYTES
+from gpuselect.network_sites import CONV_KINDS, ELEMENT_BYTES, LAUNCHES, generation_of
 from gpuselect.provenance import Figure
 
 # (section, key) -> how far, in log, a constant may easily move from its prior
 SPREAD = 0.35
-WIDE = frozenset({"operator_s", "inference_traffic", "training_operator_s", "step_floor_s"})
-INFERENCE = ("inference_efficiency", "precision", "hardware", "runtime", "operator_s", "inference_traffic")
+TIGHT_SPREAD = 0.2
+WIDE = frozenset({"operator_s", "inference_traffic", "training_operator_s"})
+INFERENCE = ("inference_efficiency", "precision", "hardware", "runtime", "operator_s", "inference_traffic",
+             "edge_operator", "conv_operator", "generation")  # fmt: skip
 TRAINING = ("training_efficiency", "training_precision", "training_traffic", "training_operator_s",
-            "step_floor_s", "training_hardware")  # fmt: skip
-SINGLE = ("training_operator_s", "step_floor_s")
-FIXED = {("precision", "fp16"), ("hardware", "nvidia"), ("runtime", "pytorch"),
-         ("training_precision", "fp16"), ("training_hardware", "nvidia")}  # fmt: skip
+            "training_hardware", "training_runtime", "training_conv_operator",
+            "training_generation", "link_efficiency", "overlap", "scale_loss")  # fmt: skip
+SINGLE = ("training_operator_s", "edge_operator", "conv_operator", "training_conv_operator",
+          "link_efficiency", "overlap", "scale_loss")  # fmt: skip
+OPEN = ("generation", "training_generation", "model", "training_model")  # 1 where nothing is known
+TIGHT = frozenset(OPEN)
+# Values before the fit: those of the feasibility study (sections 2.4 and 3 of inference, 4 of training),
+# or assumed where it has none; a class without rows keeps its prior. Absent: 1.
+PRIORS: dict[str, Any] = {
+    "inference_efficiency": {
+        "cnn": 0.41, "detector": 0.4, "vit": 0.42, "encoder": 0.64, "diffusion": 0.35, "rnn": 0.2,
+        "recsys": 0.35,
+    },
+    "training_efficiency": {
+        "cnn": 0.68, "detector": 0.68, "vit": 0.68, "encoder": 0.68, "diffusion": 0.68, "rnn": 0.34,
+        "recsys": 0.34,
+    },
+    "precision": {"int8": 0.71, "tf32": 0.76, "fp8": 0.59, "fp4": 0.45, "fp32": 1.2},
+    "training_precision": {"fp8": 0.59, "fp32": 1.43},
+    "hardware": {
+        "slot": 0.8, "geforce": 1.36, "jetson": 0.99, "amd": 0.6, "apple": 0.84, "cpu": 0.84, "other": 0.84,
+    },
+    "training_hardware": {"slot": 0.8, "jetson": 0.8, "amd": 0.7, "apple": 0.6, "cpu": 0.6, "other": 0.84},
+    "runtime": {
+        "tensorrt": 0.67, "vendor-tuned": 1.29, "pytorch": 1.17, "compiled": 1.17, "fastertransformer": 0.87,
+        "neuron": 0.87, "other": 0.87,
+    },
+    "training_runtime": {"compiled": 1.3, "vendor-tuned": 1.8},
+    "operator_s": {"graph": 9.5e-06, "compiled": 3e-05, "eager": 6e-05},
+    "inference_traffic": {"graph": 1.1, "compiled": 2.0, "eager": 5.8},
+    "training_traffic": {
+        "cnn": 29.0, "detector": 29.0, "vit": 29.0, "encoder": 29.0, "diffusion": 29.0, "rnn": 15.0,
+        "recsys": 15.0,
+    },
+    "training_operator_s": 3e-05, "edge_operator": 2.5, "conv_operator": 1.5, "training_conv_operator": 1.5,
+    "link_efficiency": 0.65, "overlap": 0.6, "scale_loss": 0.015,
+    "generation": {}, "training_generation": {},
+}  # fmt: skip
+LEAST_FACTOR = 0.015  # a factor nearer to 1 is not worth a line
+LEAST_GROUPS = 2  # groups of sources that must have run a network before it gets a factor
+FIXED = {("training_runtime", "pytorch"), ("precision", "fp16"), ("hardware", "nvidia"),
+         ("runtime", "pytorch"), ("training_precision", "fp16"), ("training_hardware", "nvidia")}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +89,7 @@ class Observation:
     runtime: str
     accumulate: float
     factor: float  # on the predicted rate: MLPerf Server
+    hosts: float  # cards that one process launches one after another
     rate: float
 
 
@@ -66,8 +109,9 @@ def observations(rows: Iterable[Row], catalog: Catalog, calibration: Calibration
         if rate:
             served = not training and row.get("mode") == "server"
             found.append(Observation(
-                row["row_id"], row.get("source_id", ""), case, runtime_key(row), accumulate,
-                SERVER_SHARE if served else 1.0, rate,
+                row["row_id"], row.get("source_id", ""), case, runtime_key(row, training=training),
+                accumulate, SERVER_SHARE if served else 1.0,
+                case.count if training and "DataParallel" in row.get("framework", "") else 1.0, rate,
             ))  # fmt: skip
     return found
 
@@ -83,9 +127,10 @@ def _measured_rate(row: Row, case: Case, accumulate: float, *, training: bool) -
     if "150 minutes of audio" in row.get("notes", ""):
         return 0.0
     rate, latency = number(row, "requests_or_images_per_s_total"), number(row, "latency_ms")
+    replicas = case.count / case.split
     if case.batch <= 1 and latency:
-        return case.count / latency * 1e3
-    return rate or (case.count * case.batch / latency * 1e3 if latency else 0.0)
+        return replicas / latency * 1e3
+    return rate or (replicas * case.batch / latency * 1e3 if latency else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,31 +143,40 @@ class Problem:
     count: np.ndarray
     accumulate: np.ndarray
     factor: np.ndarray
+    hosts: np.ndarray
     measured: np.ndarray
     classes: Mapping[str, np.ndarray]  # section -> key of each observation
+    sources: tuple[str, ...]
     weights: np.ndarray
 
 
 def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
     """Stack observations."""
-    eager = np.array(["eager" if o.runtime == "pytorch" else "graph" for o in found])
+    launches = np.array([LAUNCHES.get(o.runtime, "graph") for o in found])
     kinds = np.array([o.case.network.kind for o in found])
     precisions = np.array([o.case.precision for o in found])
     hardware = np.array([network_class(o.case.accelerator) for o in found])
+    generations = np.array([generation_of(o.case.accelerator) for o in found])
+    models = np.array([o.case.network.id for o in found])
+    runtimes = np.array([o.runtime for o in found])
     classes = (
-        {"training_efficiency": kinds, "training_precision": precisions, "training_traffic": kinds,
-         "training_hardware": hardware}
+        {"training_efficiency": kinds, "training_runtime": runtimes, "training_precision": precisions,
+         "training_traffic": kinds, "training_hardware": hardware, "training_generation": generations,
+         "training_model": models}
         if training
         else {"inference_efficiency": kinds, "precision": precisions, "hardware": hardware,
-              "runtime": np.array([o.runtime for o in found]), "operator_s": eager,
-              "inference_traffic": eager}
+              "runtime": runtimes, "operator_s": launches,
+              "inference_traffic": launches, "generation": generations, "model": models}
     )  # fmt: skip
     return Problem(
-        network=stacked([o.case.network for o in found]), device=stacked([o.case.device for o in found]),
-        batch=np.array([o.case.batch for o in found]), count=np.array([float(o.case.count) for o in found]),
+        network=stacked([share_of(o.case.network, o.case.split) for o in found]),
+        device=stacked([o.case.device for o in found]),
+        batch=np.array([o.case.batch for o in found]),
+        count=np.array([o.case.count / o.case.split for o in found]),
         accumulate=np.array([o.accumulate for o in found]), factor=np.array([o.factor for o in found]),
+        hosts=np.array([o.hosts for o in found]),
         measured=np.array([o.rate for o in found]), classes={**classes, "precisions": precisions},
-        weights=source_weights([o.source for o in found]),
+        sources=tuple(o.source for o in found), weights=source_weights([o.source for o in found]),
     )  # fmt: skip
 
 
@@ -131,31 +185,45 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
     """ln(predicted / measured) of every observation with these constants."""
 
     def of(section: str) -> np.ndarray:
-        return np.array([values[section, key] for key in problem.classes[section]])
+        default = 1.0 if section in OPEN else None
+        return np.array([values.get((section, key), default) for key in problem.classes[section]])
 
     size = np.array([ELEMENT_BYTES.get(p, 2.0) for p in problem.classes["precisions"]])
     bandwidth = float(constants.bandwidth_efficiency)
     if training:
-        gemm = of("training_efficiency") * of("training_precision") * of("training_hardware")
+        common = of("training_generation") * of("training_model")
+        gemm = common * of("training_efficiency") * of("training_precision") * of("training_hardware")
         wide = np.maximum(size, 2.0)
+        factor = of("training_runtime")
+        conv = np.isin(problem.classes["training_efficiency"], list(CONV_KINDS))
+        launches = np.where(conv, values["training_conv_operator", ""], 1.0) * problem.hosts
+        fused = problem.classes["training_efficiency"] == "rnn"
+        per_operator = np.where(
+            fused, float(constants.operator_s["graph"]), values["training_operator_s", ""] * launches
+        )
         runtime = Runtime(
-            compute=1.0, operator_s=values["training_operator_s", ""], eager=True, element_bytes=wide,
-            weight_bytes=wide, traffic=of("training_traffic"),
+            compute=factor, operator_s=per_operator, eager=True,
+            element_bytes=wide, weight_bytes=wide, traffic=of("training_traffic") / factor,
         )  # fmt: skip
         pace = training_pace(
             network=problem.network, runtime=runtime, batch=problem.batch, count=problem.count,
-            device=replace(problem.device, gemm_efficiency=gemm, bandwidth_efficiency=bandwidth),
-            accumulate=problem.accumulate, link_efficiency=float(constants.link_efficiency),
-            overlap=float(constants.overlap), step_floor_s=values["step_floor_s", ""],
-            scale_loss=float(constants.scale_loss),
+            device=replace(problem.device, gemm_efficiency=gemm, bandwidth_efficiency=bandwidth * common),
+            accumulate=problem.accumulate, link_efficiency=values["link_efficiency", ""],
+            overlap=values["overlap", ""], scale_loss=values["scale_loss", ""],
         )  # fmt: skip
     else:
-        gemm = of("inference_efficiency") * of("precision") * of("hardware")
-        eager = problem.classes["operator_s"] == "eager"
-        runtime = Runtime(of("runtime"), of("operator_s"), eager, size, size, of("inference_traffic"))
+        common = of("generation") * of("model")
+        gemm = common * of("inference_efficiency") * of("precision") * of("hardware")
+        launch = problem.classes["operator_s"]
+        conv = (launch == "eager") & np.isin(problem.classes["inference_efficiency"], list(CONV_KINDS))
+        slower = np.where(problem.classes["hardware"] == "jetson", values["edge_operator", ""], 1.0)
+        slower = slower * np.where(conv, values["conv_operator", ""], 1.0)
+        runtime = Runtime(
+            of("runtime"), slower * of("operator_s"), launch != "graph", size, size, of("inference_traffic")
+        )
         pace = inference_pace(
             network=problem.network, runtime=runtime, batch=problem.batch, count=problem.count,
-            device=replace(problem.device, gemm_efficiency=gemm, bandwidth_efficiency=bandwidth),
+            device=replace(problem.device, gemm_efficiency=gemm, bandwidth_efficiency=bandwidth * common),
         )  # fmt: skip
     return np.asarray(np.log(pace.rate * problem.factor / problem.measured))
 
@@ -172,45 +240,56 @@ def constants_of(constants: NetworkConstants, *, training: bool) -> dict[Key, fl
     return found
 
 
-def fit(problem: Problem, priors: Mapping[Key, float], constants: NetworkConstants, *, training: bool
-        ) -> dict[Key, float]:  # fmt: skip
+def shared_models(problem: Problem, *, training: bool) -> list[Key]:
+    """Networks that enough groups of sources have run."""
+    section = "training_model" if training else "model"
+    groups: dict[str, set[str]] = {}
+    for name, source in zip(problem.classes[section], problem.sources, strict=True):
+        groups.setdefault(str(name), set()).add(group_of(source))
+    return [(section, name) for name in sorted(groups) if name and len(groups[name]) >= LEAST_GROUPS]
+
+
+def fit(problem: Problem, priors: Mapping[Key, float], constants: NetworkConstants, *, training: bool,
+        start: Mapping[Key, float] | None = None) -> dict[Key, float]:  # fmt: skip
     """Constants of least penalised error; those without an observation keep their prior."""
     used = {(s, str(k)) for s, keys in problem.classes.items() for k in set(keys)} | {(s, "") for s in SINGLE}
+    priors = {**priors, **dict.fromkeys(shared_models(problem, training=training), 1.0)}
     spreads = {
-        name: 2.0 * SPREAD if name[0] in WIDE else SPREAD
+        name: 2.0 * SPREAD if name[0] in WIDE else TIGHT_SPREAD if name[0] in TIGHT else SPREAD
         for name in priors
         if name not in FIXED and name in used
     }
     return solve(
         lambda values: log_ratios(problem, values, constants, training=training),
-        priors=priors, spreads=spreads, weights=problem.weights,
+        priors=priors, spreads=spreads, weights=problem.weights, start=start,
     )  # fmt: skip
 
 
-def with_values(constants: NetworkConstants, values: Mapping[Key, float]) -> NetworkConstants:
-    """The constants with fitted values, three digits."""
-    updated: dict[str, Any] = {}
-    for (section, key), value in values.items():
-        figure = Figure(float(f"{value:.3g}"), source="fit", status="derived")
-        if section in SINGLE:
-            updated[section] = figure
-        else:
-            updated.setdefault(section, dict(getattr(constants, section)))[key] = figure
-    return constants.model_copy(update=updated)
-
-
-def left_out(found: Sequence[Observation], priors: Mapping[Key, float],
-             constants: NetworkConstants, *, training: bool
+def left_out(found: Sequence[Observation], priors: Mapping[Key, float], constants: NetworkConstants,
+             *, training: bool, group: Callable[[Observation], str]
              ) -> list[tuple[Observation, float]]:  # fmt: skip
-    """Each observation with ln(predicted / measured) from a fit without its source's group."""
+    """Each observation with ln(predicted / measured) from a fit without its group (source or card)."""
+    everything = fit(problem_of(found, training=training), priors, constants, training=training)
     result = []
-    for group in sorted({group_of(o.source) for o in found}):
-        inside = [o for o in found if group_of(o.source) == group]
-        outside = [o for o in found if group_of(o.source) != group]
-        values = fit(problem_of(outside, training=training), priors, constants, training=training)
+    for name in sorted({group(o) for o in found}):
+        inside = [o for o in found if group(o) == name]
+        outside = [o for o in found if group(o) != name]
+        values = fit(
+            problem_of(outside, training=training), priors, constants, training=training, start=everything
+        )
         errors = log_ratios(problem_of(inside, training=training), values, constants, training=training)
         result += list(zip(inside, errors.tolist(), strict=True))
     return result
+
+
+def by_source(observation: Observation) -> str:
+    """Group of the row's source."""
+    return group_of(observation.source)
+
+
+def by_card(observation: Observation) -> str:
+    """The card of the row."""
+    return observation.case.accelerator.id
 
 
 def slice_of(observation: Observation, *, training: bool) -> str:
@@ -219,3 +298,99 @@ def slice_of(observation: Observation, *, training: bool) -> str:
         return f"training {observation.case.network.kind}"
     family = "vendor-tuned" if observation.runtime == "vendor-tuned" else observation.case.network.kind
     return f"inference {family} {'batch 1' if observation.case.batch <= 1 else 'batched'}"
+
+
+def paths_of(values: Mapping[Key, float], priors: Mapping[Key, float]) -> dict[Key, float]:
+    """The constants that moved, by their path in calibration.yaml; factors of networks have own blocks."""
+    return {
+        ("network", *(part for part in key if part)): value
+        for key, value in values.items()
+        if key[0] not in ("model", "training_model") and value != priors[key]
+    }
+
+
+def as_scored(pairs: Sequence[tuple[Observation, float]], *, training: bool) -> list[tuple[Scored, float]]:
+    """Left-out residuals in the form of the report: ln(measured / predicted) of a rate."""
+    return [
+        (
+            Scored(
+                o.row_id, o.source, slice_of(o, training=training), "samples per second", o.rate,
+                o.rate * float(np.exp(error)), interval_of(o, training=training), o.case.assumed,
+            ),
+            -error,
+        )
+        for o, error in pairs
+    ]  # fmt: skip
+
+
+def interval_of(observation: Observation, *, training: bool) -> str:
+    """Key of the quantiles that answers use."""
+    if training:
+        return "network-training"
+    return "network-latency" if observation.case.batch <= 1 else "network-inference"
+
+
+@dataclass(frozen=True, slots=True)
+class Refit:
+    """Fitted constants, factors of networks, cards with rows, and left-out residuals."""
+
+    values: dict[Key, float]
+    models: dict[str, dict[str, float]]  # section -> catalog id -> factor
+    cards: dict[str, list[str]]  # trained_cards, served_cards
+    residuals: list[tuple[Scored, float]]
+
+
+def refit(rows: Mapping[str, Sequence[Row]], catalog: Catalog, calibration: Calibration) -> Refit:
+    """Fit training and inference of networks, and leave each group of sources out once."""
+    values: dict[Key, float] = {}
+    models: dict[str, dict[str, float]] = {}
+    cards: dict[str, list[str]] = {}
+    residuals: list[tuple[Scored, float]] = []
+    constants = priors_only(calibration.network)
+    for layout, training in (("training", True), ("inference", False)):
+        others = [row for row in rows[layout] if not is_decoder(row, catalog)]
+        found = observations(others, catalog, calibration, training=training)
+        priors = constants_of(constants, training=training)
+        fitted = fit(problem_of(found, training=training), priors, constants, training=training)
+        values |= paths_of(fitted, priors)
+        section = "training_model" if training else "model"
+        models[section] = {
+            key[1]: value
+            for key, value in fitted.items()
+            if key[0] == section and abs(value - 1.0) >= LEAST_FACTOR
+        }
+        cards["trained_cards" if training else "served_cards"] = sorted(
+            {o.case.accelerator.id for o in found}
+        )
+        pairs = left_out(found, priors, constants, training=training, group=by_source)
+        residuals += as_scored(pairs, training=training)
+    return Refit(values, models, cards, residuals)
+
+
+def priors_only(constants: NetworkConstants) -> NetworkConstants:
+    """The constants before any fit, so that a fit does not depend on the last one."""
+    updated: dict[str, Any] = {"model": {}, "training_model": {}}
+    for section, value in PRIORS.items():
+        if isinstance(value, dict):
+            old = getattr(constants, section)
+            updated[section] = {key: Figure(value.get(key, 1.0), source="fit") for key in old}
+        else:
+            updated[section] = Figure(value, source="fit")
+    return constants.model_copy(update=updated)
+
+
+def write(path: Path, found: Refit) -> None:
+    """Put constants, factors of networks and the cards into calibration.yaml."""
+    write_values(path, found.values)
+    text = path.read_text(encoding="utf-8")
+    for section, factors in found.models.items():
+        lines = "".join(
+            f"\n    {name}: {{value: {value:.3g}, source: fit, status: derived}}"
+            for name, value in sorted(factors.items())
+        )
+        text = re.sub(rf"^  {section}:(?: {{}})?(?:\n    .*)*", f"  {section}:{lines or ' {}'}", text,
+                      flags=re.MULTILINE)  # fmt: skip
+    for section, names in found.cards.items():
+        text = re.sub(rf"^  {section}: \[.*\]$", f"  {section}: [{', '.join(names)}]", text,
+                      flags=re.MULTILINE)  # fmt: skip
+    path.write_text(text, encoding="utf-8")

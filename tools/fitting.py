@@ -63,22 +63,25 @@ def solve(
     priors: Mapping[Key, float],
     spreads: Mapping[Key, float],
     weights: np.ndarray,
+    start: Mapping[Key, float] | None = None,
+    prior: float = PRIOR,
 ) -> dict[Key, float]:
     """Constants of least penalised error; those without a spread keep their prior.
 
-    Minimises sum w soft(ln predicted / measured)^2 + sum (PRIOR ln(value / prior) / spread)^2 over the
-    logarithms of the constants. Deterministic: starts at the priors.
+    Minimises sum w soft(ln predicted / measured)^2 + sum (prior weight * ln(value / prior) / spread)^2
+    over the logarithms of the constants. Deterministic: starts at `start`, or at the priors.
     """
     names = [name for name in priors if name in spreads]
-    start = np.log([priors[name] for name in names])
+    centre = np.log([priors[name] for name in names])
+    begin = np.log([(start or priors).get(name, priors[name]) for name in names])
     spread = np.array([spreads[name] for name in names])
 
     def residuals(point: np.ndarray) -> np.ndarray:
         values = {**priors, **dict(zip(names, np.exp(point), strict=True))}
-        pull = PRIOR * (point - start) / spread
+        pull = prior * (point - centre) / spread
         return np.concatenate([np.sqrt(weights) * soft(log_ratios(values)), pull])
 
-    found = np.exp(least_squares(residuals, start, method="trf", max_nfev=60).x)
+    found = np.exp(least_squares(residuals, begin, method="trf", max_nfev=40, ftol=1e-4, xtol=1e-4).x)
     return {**priors, **{name: float(value) for name, value in zip(names, found, strict=True)}}
 
 

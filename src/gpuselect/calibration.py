@@ -92,12 +92,19 @@ class NetworkConstants(_Section):
     hardware: dict[str, Figure]
     training_hardware: dict[str, Figure]
     runtime: dict[str, Figure]
+    training_runtime: dict[str, Figure]
+    generation: dict[str, Figure]  # by architecture; 1 where absent
+    training_generation: dict[str, Figure]
+    model: dict[str, Figure]  # by catalog id: operator mix of a network; 1 where absent
+    training_model: dict[str, Figure]
     operator_s: dict[str, Figure]
+    edge_operator: Figure  # time per operator on an edge module's processor, relative to a server's
+    conv_operator: Figure  # launches per convolution with its norm and activation, relative to a product
+    training_conv_operator: Figure
     inference_traffic: dict[str, Figure]
     training_traffic: dict[str, Figure]
     bandwidth_efficiency: Figure
     training_operator_s: Figure
-    step_floor_s: Figure
     link_efficiency: Figure
     overlap: Figure
     scale_loss: Figure
@@ -173,9 +180,17 @@ def serving_class(accelerator: Accelerator) -> str:
     return "other"
 
 
+SLOT_W = 75.0  # power of a PCIe slot: PCI Express card electromechanical specification
+
+
 def network_class(accelerator: Accelerator) -> str:
-    """Hardware class of the network constants: nvidia, geforce, jetson, amd, apple, cpu or other."""
+    """Hardware class of the network constants: nvidia, slot, geforce, jetson, amd, apple, cpu or other.
+
+    `slot`: NVIDIA cards that live on the power of their slot (75 W at most) cannot hold their peak.
+    """
     if accelerator.vendor == "nvidia":
+        if accelerator.family == "datacenter" and (accelerator.power_w or SLOT_W + 1) <= SLOT_W:
+            return "slot"
         kinds = {"edge": "jetson", "consumer": "geforce", "cpu": "cpu"}
         return kinds.get(accelerator.family, "nvidia")
     if accelerator.family in ("cpu", "apple"):

@@ -199,6 +199,7 @@ class Model(Entry):
     usual_steps: Figure | None = None
     lookups_per_sample: Figure | None = None
     embedding_dim: Figure | None = None
+    embedding_tables: Figure | None = None
 
 
 class Framework(Entry):
@@ -233,6 +234,7 @@ class WeightFormat(Entry):
     bits_per_weight: Figure
     compute: str  # precision of the multiplication: fp16, fp8, int8, fp4 ...
     keeps_embeddings_16bit: bool = True
+    experts_only: bool = False  # of a mixture, the format holds the routed experts; the rest stays 16 bit
     kernel_class: str  # calibration key of the dequantisation cost: none, w4, gguf, mlx, int8, bnb
 
 

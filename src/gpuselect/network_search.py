@@ -147,7 +147,7 @@ def search_network_training(
             runtime=_runtime(sites, index[fits]), batch=batch[fits], count=count[fits],
             accumulate=accumulate[fits], sharded=zero[fits] == 3,
             link_efficiency=float(constants.link_efficiency), overlap=float(constants.overlap),
-            step_floor_s=float(constants.step_floor_s), scale_loss=float(constants.scale_loss),
+            scale_loss=float(constants.scale_loss),
         )  # fmt: skip
         return pace, -pace.rate, np.ones(len(pace.seconds), dtype=bool)
 

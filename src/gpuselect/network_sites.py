@@ -25,6 +25,8 @@ SUBSTITUTES = {"fp16": ("fp16", "bf16", "fp32"), "bf16": ("bf16", "fp16", "fp32"
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0, "fp4": 0.5, "fp64": 8.0}
 STREAM_PIXELS_PER_S = 1920.0 * 1080.0 * 30.0
 EVERY_COUNT = 16
+LAUNCHES = {"pytorch": "eager", "tensorflow": "eager", "compiled": "compiled"}  # the others run a graph
+CONV_KINDS = frozenset({"cnn", "detector"})
 HPC_SOFTWARE = frozenset({"cuda", "rocm", "oneapi", "cpu", "xpu", "openvino"})
 
 
@@ -41,6 +43,11 @@ def network_precision(accelerator: Accelerator, job: NetworkJob) -> str:
     return next((p for p in allowed if peak_tflops(accelerator, p) is not None), wanted)
 
 
+def generation_of(accelerator: Accelerator) -> str:
+    """Key of the generation constants: the architecture in lower case."""
+    return accelerator.architecture.lower().replace(" ", "-")
+
+
 def network_device(
     accelerator: Accelerator, system: System | None, *, network: Network, precision: str, training: bool,
     calibration: Calibration,
@@ -53,34 +60,57 @@ def network_device(
     shares = constants.training_efficiency if training else constants.inference_efficiency
     relative = constants.training_precision if training else constants.precision
     classes = constants.training_hardware if training else constants.hardware
+    generations = constants.training_generation if training else constants.generation
+    models = constants.training_model if training else constants.model
+    factor = float(generations.get(generation_of(accelerator), 1.0)) * float(models.get(network.id, 1.0))
     efficiency = (
         float(shares[network.kind]) * float(relative.get(precision, relative["fp8"]))
         * float(classes[network_class(accelerator)])
     )  # fmt: skip
     return replace(
-        base, gemm_efficiency=efficiency, bandwidth_efficiency=float(constants.bandwidth_efficiency)
-    )
+        base, gemm_efficiency=efficiency * factor,
+        bandwidth_efficiency=float(constants.bandwidth_efficiency) * factor,
+    )  # fmt: skip
 
 
-def inference_runtime(name: str, precision: str, calibration: Calibration) -> Runtime:
-    """Constants of a runtime in a precision; `name` is a key of `network.runtime`."""
+def inference_runtime(
+    name: str, precision: str, calibration: Calibration, *, kind: str, edge: bool = False
+) -> Runtime:
+    """Constants of a runtime in a precision; `name` is a key of `network.runtime`.
+
+    On an edge module the processor takes longer per operator; eager convolutions launch their norm
+    and activation apart.
+    """
     constants = calibration.network
-    eager = name == "pytorch"
-    launch = "eager" if eager else "graph"
+    launch = LAUNCHES.get(name, "graph")
     size = ELEMENT_BYTES.get(precision, 2.0)
+    slower = float(constants.edge_operator) if edge else 1.0
+    if launch == "eager" and kind in CONV_KINDS:
+        slower *= float(constants.conv_operator)
     return Runtime(
-        compute=float(constants.runtime[name]), operator_s=float(constants.operator_s[launch]), eager=eager,
+        compute=float(constants.runtime[name]),
+        operator_s=slower * float(constants.operator_s[launch]), eager=launch != "graph",
         element_bytes=size, weight_bytes=size, traffic=float(constants.inference_traffic[launch]),
     )  # fmt: skip
 
 
-def training_runtime(network: Network, precision: str, calibration: Calibration) -> Runtime:
-    """Constants of a training step in a precision."""
+def training_runtime(
+    network: Network, precision: str, calibration: Calibration, *, name: str = "pytorch"
+) -> Runtime:
+    """Constants of a training step in a precision; `name` is a key of `network.training_runtime`.
+
+    A better stack computes faster and moves less by the same factor (fused operators).
+    """
     constants = calibration.network
+    factor = float(constants.training_runtime[name])
+    launches = float(constants.training_conv_operator) if network.kind in CONV_KINDS else 1.0
+    per_operator = launches * float(constants.training_operator_s)
+    if network.kind == "rnn":  # time steps run inside one fused kernel
+        per_operator = float(constants.operator_s["graph"])
     size = 4.0 if precision in ("fp32", "tf32") else 2.0
     return Runtime(
-        compute=1.0, operator_s=float(constants.training_operator_s), eager=True, element_bytes=size,
-        weight_bytes=size, traffic=float(constants.training_traffic[network.kind]),
+        compute=factor, operator_s=per_operator, eager=True, element_bytes=size,
+        weight_bytes=size, traffic=float(constants.training_traffic[network.kind]) / factor,
     )  # fmt: skip
 
 
@@ -126,7 +156,9 @@ def network_site(
         engine, runtime = "", training_runtime(job.network, precision, calibration)
     else:
         engine, name = runtime_of(able)
-        runtime = inference_runtime(name, precision, calibration)
+        runtime = inference_runtime(
+            name, precision, calibration, kind=job.network.kind, edge=accelerator.family == "edge"
+        )
     find = site_counts if job.training else independent_counts
     counts = find(system, max_count=job.max_count, fixed=fixed)
     return Site(accelerator, system, found, counts, engine_id=engine, precision=precision, runtime=runtime)

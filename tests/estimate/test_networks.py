@@ -29,7 +29,7 @@ CARD = Device(
 )  # fmt: skip
 GRAPH = Runtime(compute=1.0, operator_s=1e-5, eager=False, element_bytes=2.0, weight_bytes=2.0, traffic=1.2)
 EAGER = replace(GRAPH, operator_s=6e-5, eager=True, traffic=5.0)
-STEP = {"link_efficiency": 0.65, "overlap": 0.6, "step_floor_s": 0.0, "scale_loss": 0.0}
+STEP = {"link_efficiency": 0.65, "overlap": 0.6, "scale_loss": 0.0}
 
 
 @pytest.fixture(scope="module")

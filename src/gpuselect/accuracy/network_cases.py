@@ -11,7 +11,7 @@ from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog, Model
 from gpuselect.errors import InputError
 from gpuselect.estimate.devices import peak_tflops
-from gpuselect.estimate.network import KINDS, Network, encoder_work, is_network, network_of
+from gpuselect.estimate.network import Network, encoder_work, is_network, network_of
 from gpuselect.estimate.roofline import Device
 from gpuselect.network_job import CARD_BATCH
 from gpuselect.network_sites import network_device
@@ -23,19 +23,31 @@ SIZE = re.compile(r"image size (\d+)|(?:at|imgsz|input) (\d{3,4})\b", re.IGNOREC
 COUNTS = re.compile(r"([\d.]+) GMACs, ([\d.]+) M activations")
 ONE_STEP = ("one denoising iteration", "time per iteration")
 CORES_PER_CHIP = 2  # Inferentia 2 and Trainium 1: two NeuronCores, the batch of a row is per core
+VOLUMES = "unet-3d-kits19"  # a sample of its inference is a whole scan of unknown size
 MLPERF_STEPS = 20  # MLPerf inference, stable-diffusion-xl: Euler scheduler, 20 steps
 MLPERF_LENGTH = 171  # mean length of a SQuAD sequence: feasibility study, section 4, caveat d
-OFFLINE_BATCH = {"diffusion": 4.0, "recsys": 32_768.0, "encoder": 64.0}
+OFFLINE_BATCH = {"diffusion": 4.0, "recsys": 32_768.0, "encoder": 64.0, "rnn": 2048.0}
 MULTI_STREAM = 8  # samples per query: MLPerf inference rules since v2.0
 RUNTIME_WORDS = (
     ("vendor-tuned", ("mlperf",)),
     ("neuron", ("neuron",)),
     ("fastertransformer", ("fastertransformer",)),
     ("tensorrt", ("tensorrt", "trt")),
-    ("compiled", ("torch.compile", "stable-fast", "aitemplate", "oneflow", "xla", "jax", "tensorflow",
-                  "habana", "onnxruntime", "openvino")),
+    (
+        "compiled",
+        ("torch.compile", "stable-fast", "aitemplate", "oneflow", "xla", "jax", "habana", "onnxruntime",
+         "openvino"),
+    ),
+    ("tensorflow", ("tensorflow",)),
     ("other", ("ixrt", "xtcl", "macart", "synapse")),
 )  # fmt: skip
+TRAINING_WORDS = (
+    ("vendor-tuned", ("mlperf",)),
+    ("compiled", ("mxnet", "paddle", "tensorflow", "torch.compile", "synapse", "habana", "mindspore",
+                  "neuron", "xla", "jax")),
+)  # fmt: skip
+PAIRS_PER_QUERY = 265.0  # MLPerf inference, DLRM: a sample is 100 to 700 user-item pairs; geometric mean
+MATRIX_KINDS = frozenset({"encoder", "vit"})
 FAMILY_KINDS = {"cnn": "cnn", "vit": "vit", "encoder": "encoder", "encoder-decoder": "encoder",
                 "diffusion": "diffusion", "recsys": "recsys"}  # fmt: skip
 
@@ -50,6 +62,7 @@ class Case:
     precision: str
     batch: float
     count: int
+    split: float  # cards that share one sample: context or tensor parallel
     assumed: bool
 
 
@@ -62,6 +75,8 @@ def network_of_row(row: Row, catalog: Catalog, *, training: bool) -> Network:
     """The work of one sample: the catalog's counts, else the row's dimensions or stated counts."""
     notes, name = row.get("notes", ""), row.get("model_name", "")
     model = model_of(name, catalog) or base_model_of(name, catalog)
+    if model is not None and model.id == VOLUMES and not training:
+        raise Skip("sample-undefined", name)
     stated = COUNTS.search(notes)
     if model is None or not is_network(model):
         return _stated_network(row, stated)
@@ -130,11 +145,12 @@ def _steps(row: Row) -> int | None:
     return MLPERF_STEPS if is_mlperf(row) else None
 
 
-def stated_precision(row: Row, accelerator: Accelerator, *, training: bool) -> str:
+def stated_precision(row: Row, accelerator: Accelerator, network: Network, *, training: bool) -> str:
     """Precision of the multiplication: what autocast makes of the stated one, else the usual one.
 
     MLPerf inference runs vision in int8 and BERT in int8 or, where the card has it, fp8; training in
-    fp16 (feasibility study, section 12).
+    fp16 (feasibility study, section 12). "fp32" is TF32 in convolutions and in NVIDIA's training
+    containers; matrix products of PyTorch keep fp32 (its default since 1.12).
     """
     cell = row.get("compute_precision" if training else "weight_precision", "").lower().split("-")[0]
     notes = row.get("notes", "")
@@ -152,25 +168,31 @@ def stated_precision(row: Row, accelerator: Accelerator, *, training: bool) -> s
     order = {"fp32": ("tf32", "fp32"), "tf32": ("tf32", "fp32"), "bf16": ("bf16", "fp16", "fp32"),
              "fp16": ("fp16", "bf16", "fp32"), "int8": ("int8", "fp8", "fp16", "fp32"),
              "fp8": ("fp8", "fp16")}  # fmt: skip
+    if cell == "fp32" and not training and network.kind in MATRIX_KINDS and not is_mlperf(row):
+        order["fp32"] = ("fp32",)
     found = next((p for p in order.get(cell, (cell,)) if peak_tflops(accelerator, p) is not None), None)
     if found is None:
         raise Skip("figures-missing", f"{accelerator.id} {cell}")
     return found
 
 
-def runtime_key(row: Row) -> str:
+def runtime_key(row: Row, *, training: bool = False) -> str:
     """Key of the runtime's constants."""
-    text = " ".join((row.get("source_id", ""), row.get("engine", ""))).lower()
-    if "torch.compile" in row.get("notes", ""):
+    engine = row.get("framework" if training else "engine", "")
+    text = " ".join((row.get("source_id", ""), engine)).lower()
+    if "torch.compile" in row.get("notes", "") or ", compiled," in row.get("notes", ""):
         return "compiled"
-    return next((key for key, words in RUNTIME_WORDS if any(w in text for w in words)), "pytorch")
+    if not training and not engine and row.get("hardware", "").startswith("jetson"):
+        return "tensorrt"  # what NVIDIA's pages on Jetson run
+    words = TRAINING_WORDS if training else RUNTIME_WORDS
+    return next((key for key, names in words if any(name in text for name in names)), "pytorch")
 
 
 def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: bool) -> Case:
     """Resolve a row; what it leaves open gets the usual value and is marked as assumed."""
     accelerator = accelerator_of(row, catalog)
     network = network_of_row(row, catalog, training=training)
-    precision = stated_precision(row, accelerator, training=training)
+    precision = stated_precision(row, accelerator, network, training=training)
     found = network_device(
         accelerator, system_of_card(accelerator, catalog), network=network, precision=precision,
         training=training, calibration=calibration,
@@ -179,11 +201,31 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
         raise Skip("figures-missing", accelerator.id)
     count = whole(row, "n_accel")
     batch, assumed = _training_batch(row, network, count) if training else _batch(row, network)
+    if network.kind == "recsys" and is_mlperf(row) and not training:
+        network = _query_of_pairs(network)
+        batch /= PAIRS_PER_QUERY
     cell = "compute_precision" if training else "weight_precision"
     return Case(
         accelerator=accelerator, network=network, device=_slice(row, accelerator, found), precision=precision,
-        batch=batch, count=count, assumed=assumed or not row.get(cell),
+        batch=batch, count=count, split=1.0 if training else _split(row, count, batch),
+        assumed=assumed or not row.get(cell),
     )  # fmt: skip
+
+
+def _query_of_pairs(network: Network) -> Network:
+    """A sample of MLPerf inference: many rows for one user."""
+    factor = PAIRS_PER_QUERY
+    return replace(
+        network, macs=network.macs * factor, activations=network.activations * factor,
+        lookups=network.lookups * factor, pooled_bytes=network.pooled_bytes * factor,
+    )  # fmt: skip
+
+
+def _split(row: Row, count: int, batch: float) -> float:
+    """Cards that work on one sample: the row's tensor-parallel width, or all where one request has them."""
+    stated = number(row, "tp", 1.0)
+    alone = row.get("mode") == "latency" and batch <= 1
+    return float(count) if alone and count > 1 else max(stated, 1.0)
 
 
 def _slice(row: Row, accelerator: Accelerator, device: Device) -> Device:
@@ -222,6 +264,3 @@ def _batch(row: Row, network: Network) -> tuple[float, bool]:
     if mode == "multi-stream":
         return float(MULTI_STREAM), False
     return OFFLINE_BATCH.get(network.kind, 128.0), True
-
-
-KNOWN_KINDS = frozenset(KINDS.values())

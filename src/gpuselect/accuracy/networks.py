@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
 from gpuselect.accuracy.records import Row, Scored, Skip, Skipped, skipped
 from gpuselect.accuracy.rows import number, present
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
+from gpuselect.estimate.network import Network
 from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
 from gpuselect.estimate.vision import Pace, inference_pace, training_pace
 from gpuselect.network_job import SGD_KINDS
@@ -41,7 +44,10 @@ def _training(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scor
         raise Skip("no-metric")
     case = case_of(row, catalog, calibration, training=True)
     accumulate = max(number(row, "grad_accum", 1.0), 1.0)
-    pace = training_pace_of(case, calibration, accumulate=accumulate)
+    pace = training_pace_of(
+        case, calibration, name=runtime_key(row, training=True), accumulate=accumulate,
+        hosts=case.count if "DataParallel" in row.get("framework", "") else 1,
+    )  # fmt: skip
     rate = float(pace.rate)
     length = number(row, "seq_len") or case.network.generated or 1.0
     values = {
@@ -57,14 +63,17 @@ def _training(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scor
             for key in metrics]  # fmt: skip
 
 
-def training_pace_of(case: Case, calibration: Calibration, *, accumulate: float = 1.0) -> Pace:
-    """The pace of a training row."""
+def training_pace_of(
+    case: Case, calibration: Calibration, *, name: str, accumulate: float = 1.0, hosts: float = 1.0
+) -> Pace:
+    """The pace of a training row; `hosts` cards are launched by one process, one after another."""
     constants = calibration.network
+    runtime = training_runtime(case.network, case.precision, calibration, name=name)
     return training_pace(
         network=case.network, device=case.device,
-        runtime=training_runtime(case.network, case.precision, calibration), batch=case.batch,
+        runtime=replace(runtime, operator_s=runtime.operator_s * hosts), batch=case.batch,
         count=case.count, accumulate=accumulate, link_efficiency=float(constants.link_efficiency),
-        overlap=float(constants.overlap), step_floor_s=float(constants.step_floor_s),
+        overlap=float(constants.overlap),
         scale_loss=float(constants.scale_loss),
     )  # fmt: skip
 
@@ -108,13 +117,26 @@ def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Sco
 def inference_pace_of(case: Case, runtime: str, calibration: Calibration) -> Pace:
     """The pace of an inference row with a runtime."""
     return inference_pace(
-        network=case.network, device=case.device,
-        runtime=inference_runtime(runtime, case.precision, calibration), batch=case.batch, count=case.count,
+        network=share_of(case.network, case.split), device=case.device,
+        runtime=inference_runtime(
+            runtime, case.precision, calibration, kind=case.network.kind,
+            edge=case.accelerator.family == "edge",
+        ),
+        batch=case.batch, count=case.count / case.split,
+    )  # fmt: skip
+
+
+def share_of(network: Network, cards: float) -> Network:
+    """The part of a sample's work that each of several cards does; the operators stay."""
+    return replace(
+        network, macs=network.macs / cards, activations=network.activations / cards,
+        dense_params=network.dense_params / cards, decoder_params=network.decoder_params / cards,
+        once_macs=network.once_macs / cards,
     )  # fmt: skip
 
 
 def _inference_memory_gb(case: Case, runtime: str, calibration: Calibration) -> float:
-    sizes = inference_runtime(runtime, case.precision, calibration)
+    sizes = inference_runtime(runtime, case.precision, calibration, kind=case.network.kind)
     memory = network_inference_memory(
         network=case.network, batch=case.batch, count=case.count, weight_bytes=sizes.weight_bytes,
         element_bytes=sizes.element_bytes, live_share=float(calibration.network.live_activations),

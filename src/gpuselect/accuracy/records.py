@@ -26,6 +26,7 @@ SKIP_REASONS: Mapping[str, str] = {
     "no-metric": "The row holds no metric that is predicted.",
     "offload-not-covered": "States or weights are moved to the host; that has no term in the model.",
     "out-of-range": "The figures of the row lead to no finite prediction.",
+    "sample-undefined": "What a sample of this benchmark holds is not stated (a scan of any size).",
     "size-unknown": "Neither the row nor the catalog gives the size of the model.",
     "tail-latency": "Tail percentiles depend on arrivals and scheduling and are not predicted.",
     "technique-not-covered": "Speculative or multi-token decoding has no term in the model.",

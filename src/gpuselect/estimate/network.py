@@ -5,7 +5,7 @@ A sample is an image, a token sequence, a clip of audio, a generated image or a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuselect.catalog import Model
 from gpuselect.errors import InputError
@@ -19,6 +19,7 @@ KINDS = {
 TOKEN_KINDS = frozenset({"encoder", "rnn"})  # their work grows with the sequence, not with the image
 ENCODER_OPERATORS = 8  # q, k, v, scores, values, output, two of the feed-forward block
 DECODER_OPERATORS = 14  # the same with cross-attention
+POOLED_BYTES = 2.0  # pooled rows are exchanged in 16 bit
 EMBEDDING_BYTES = 4.0  # tables are kept in fp32 (DLRM, arXiv 1906.00091, section 4)
 
 
@@ -42,9 +43,11 @@ class Network:
     decoder_params: float = 0.0
     decoder_operators: float = 0.0
     generated: float = 0.0  # tokens per sample
-    lookup_bytes: float = 0.0  # embedding rows that one sample reads
+    lookups: float = 0.0  # elements of embedding rows that one sample reads
+    pooled_bytes: float = 0.0  # pooled embeddings that one sample sends between sharded tables
     size: str = ""  # the input that the counts are for, in words
     clip_seconds: float = 0.0
+    id: str = ""  # of the catalog model
 
     @property
     def table_params(self) -> float:
@@ -76,18 +79,19 @@ def network_of(
         raise InputError(_("{model} is a {family}, no network of samples").format(
             model=model.id, family=model.family))  # fmt: skip
     if kind == "recsys":
-        return _recommender(model)
+        return replace(_recommender(model), id=model.id)
     if model.n_layers and model.hidden and model.gmacs_per_sample is None and kind == "encoder":
-        return _token_network(model, seq_len=seq_len, generated=generated)
+        return replace(_token_network(model, seq_len=seq_len, generated=generated), id=model.id)
     if model.gmacs_per_sample is None:
         raise InputError(
             _("{model} has no count of multiply-accumulates in the catalog; name another model").format(
                 model=model.id
             )
         )
-    if model.family == "speech":
-        return _speech(model, generated=generated)
-    return _counted(model, kind=kind, image_size=image_size, seq_len=seq_len, steps=steps)
+    if model.clip_seconds is not None or model.family == "speech":
+        return replace(_speech(model, kind=kind, generated=generated), id=model.id)
+    counted = _counted(model, kind=kind, image_size=image_size, seq_len=seq_len, steps=steps)
+    return replace(counted, id=model.id)
 
 
 def _scale(model: Model, *, image_size: float | None, seq_len: int | None) -> tuple[float, str]:
@@ -179,7 +183,7 @@ def _token_network(model: Model, *, seq_len: int | None, generated: int | None) 
 USUAL_TRANSCRIPT = 100  # tokens of a 30 s clip: about 150 words a minute, 1.3 tokens a word
 
 
-def _speech(model: Model, *, generated: int | None) -> Network:
+def _speech(model: Model, *, kind: str, generated: int | None) -> Network:
     """Encoder pass over one clip, and the transcript token by token where there is a decoder."""
     params, macs = float(model.params_b) * 1e9, float(model.gmacs_per_sample or 0.0) * 1e9
     hidden, depth = float(model.hidden or 0.0), float(model.decoder_layers or 0.0)
@@ -189,7 +193,7 @@ def _speech(model: Model, *, generated: int | None) -> Network:
     )
     clip = float(model.clip_seconds or 30.0)
     return Network(
-        kind="encoder", params=params, dense_params=params, macs=macs,
+        kind=kind, params=params, dense_params=params, macs=macs,
         activations=float(model.activations_m or 0.0) * 1e6 or macs / MACS_PER_ACTIVATION["encoder"],
         operators=float(model.operators or 0.0) or ENCODER_OPERATORS * float(model.n_layers or 12.0),
         decoder_params=decoder, decoder_operators=DECODER_OPERATORS * depth,
@@ -206,10 +210,11 @@ def _recommender(model: Model) -> Network:
         )
     params, macs = float(model.params_b) * 1e9, float(model.gmacs_per_sample) * 1e9
     lookups = float(model.lookups_per_sample) * float(model.embedding_dim)
+    pooled = float(model.embedding_tables or model.lookups_per_sample) * float(model.embedding_dim)
     return Network(
         kind="recsys", params=params, dense_params=min(macs, params), macs=macs,
         activations=float(model.activations_m or 0.0) * 1e6 or lookups,
         operators=float(model.operators or 0.0) or OPERATORS["recsys"],
-        lookup_bytes=lookups * EMBEDDING_BYTES,
+        lookups=lookups, pooled_bytes=pooled * POOLED_BYTES,
         size=_("{n:.0f} lookups").format(n=float(model.lookups_per_sample)),
     )  # fmt: skip

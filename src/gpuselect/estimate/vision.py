@@ -58,9 +58,7 @@ def pass_time(*, network: Network, device: Device, runtime: Runtime, batch: Any)
     bandwidth = device.bandwidth * device.bandwidth_efficiency
     compute = 2.0 * network.macs * batch / (device.peak * device.gemm_efficiency * runtime.compute)
     elements = network.activations * runtime.element_bytes * runtime.traffic * batch
-    memory = (
-        elements + network.dense_params * runtime.weight_bytes + network.lookup_bytes * batch
-    ) / bandwidth
+    memory = (elements + (network.dense_params + network.lookups * batch) * runtime.weight_bytes) / bandwidth
     return compute, memory, network.operators * runtime.operator_s
 
 
@@ -114,14 +112,12 @@ def training_pace(
     sharded: Any = False,
     link_efficiency: Any,
     overlap: Any,
-    step_floor_s: Any,
     scale_loss: Any,
 ) -> Pace:
     """Time of one optimizer step and throughput of `count` data-parallel cards.
 
     A training pass costs three forward passes of arithmetic (forward, gradient of the input, gradient
-    of the weights); `runtime.traffic` counts all movements of an element. A step is never shorter
-    than `step_floor_s` (input pipeline, optimizer, framework) [s]. Gradients are reduced in the
+    of the weights); `runtime.traffic` counts all movements of an element. Gradients are reduced in the
     shadow of the backward pass up to `overlap` of the step; embedding tables are sharded and
     exchanged by an all-to-all of their rows.
     """
@@ -131,8 +127,7 @@ def training_pace(
         device.peak * device.gemm_efficiency * runtime.compute
     )  # fmt: skip
     work = compute + decoder + memory
-    step = accumulate * np.maximum(with_host(device_time=work, host=3.0 * host, eager=runtime.eager),
-                                   step_floor_s)  # fmt: skip
+    step = accumulate * with_host(device_time=work, host=3.0 * host, eager=runtime.eager)
     step = step + OPTIMIZER_BYTES * network.dense_params / (device.bandwidth * device.bandwidth_efficiency)
     inside = count <= np.maximum(device.domain, device.per_node)
     bandwidth = np.where(inside, device.link, np.minimum(device.link, device.network * device.per_node))
@@ -140,7 +135,7 @@ def training_pace(
         size=network.dense_params * 2.0 * 2.0, ranks=count, bandwidth=bandwidth * link_efficiency
     )
     rows = all_to_all(
-        size=2.0 * network.lookup_bytes * batch * accumulate, ranks=count,
+        size=2.0 * network.pooled_bytes * batch * accumulate, ranks=count,
         bandwidth=bandwidth * link_efficiency,
     )  # fmt: skip
     gathers = np.where(sharded, accumulate, 0.0) * sync  # ZeRO-3: two gathers a pass, as much as a sync
