@@ -8,6 +8,7 @@ source), so that no source decides alone. Deterministic.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting import Key, group_of, solve, source_weights, stacked, write_values
-from gpuselect.accuracy.network_cases import Case, case_of, runtime_key
+from fitting import Key, group_of, solve, stacked, write_values
+from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
 from gpuselect.accuracy.networks import SERVER_SHARE, share_of
 from gpuselect.accuracy.records import Row, Scored, Skip
 from gpuselect.accuracy.rows import is_decoder, number
@@ -25,7 +26,14 @@ from gpuselect.catalog import Catalog
 from gpuselect.estimate.network import Network
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.vision import Runtime, inference_pace, training_pace
-from gpuselect.network_sites import CONV_KINDS, ELEMENT_BYTES, LAUNCHES, generation_of
+from gpuselect.network_sites import (
+    CONV_KINDS,
+    ELEMENT_BYTES,
+    HOST_LAUNCHES,
+    LAUNCHES,
+    TUNED,
+    generation_of,
+)
 from gpuselect.provenance import Figure
 
 # (section, key) -> how far, in log, a constant may easily move from its prior
@@ -33,14 +41,21 @@ SPREAD = 0.35
 TIGHT_SPREAD = 0.2
 WIDE = frozenset({"operator_s", "inference_traffic", "training_operator_s"})
 INFERENCE = ("inference_efficiency", "precision", "hardware", "runtime", "operator_s", "inference_traffic",
-             "edge_operator", "conv_operator", "generation")  # fmt: skip
+             "edge_operator", "conv_operator", "generation", "tuned")  # fmt: skip
 TRAINING = ("training_efficiency", "training_precision", "training_traffic", "training_operator_s",
             "training_hardware", "training_runtime", "training_conv_operator",
-            "training_generation", "link_efficiency", "overlap", "scale_loss")  # fmt: skip
+            "training_generation", "training_tuned", "link_efficiency", "overlap", "scale_loss")  # fmt: skip
 SINGLE = ("training_operator_s", "edge_operator", "conv_operator", "training_conv_operator",
           "link_efficiency", "overlap", "scale_loss")  # fmt: skip
-OPEN = ("generation", "training_generation", "model", "training_model")  # 1 where nothing is known
-TIGHT = frozenset(OPEN)
+OPEN = (
+    "generation",
+    "training_generation",
+    "model",
+    "training_model",
+    "tuned",
+    "training_tuned",
+)  # 1 where nothing is known
+TIGHT = frozenset({"generation", "training_generation", "model", "training_model"})
 # Values before the fit: those of the feasibility study (sections 2.4 and 3 of inference, 4 of training),
 # or assumed where it has none; a class without rows keeps its prior. Absent: 1.
 PRIORS: dict[str, Any] = {
@@ -63,15 +78,15 @@ PRIORS: dict[str, Any] = {
         "neuron": 0.87, "other": 0.87,
     },
     "training_runtime": {"compiled": 1.3, "vendor-tuned": 1.8},
-    "operator_s": {"graph": 9.5e-06, "compiled": 3e-05, "eager": 6e-05},
-    "inference_traffic": {"graph": 1.1, "compiled": 2.0, "eager": 5.8},
+    "operator_s": {"graph": 9.5e-06, "recurrent": 1.3e-05, "tuned": 7e-06, "compiled": 3e-05, "eager": 6e-05},
+    "inference_traffic": {"graph": 1.1, "tuned": 1.1, "compiled": 2.0, "eager": 5.8},
     "training_traffic": {
         "cnn": 29.0, "detector": 29.0, "vit": 29.0, "encoder": 29.0, "diffusion": 29.0, "rnn": 15.0,
         "recsys": 15.0,
     },
     "training_operator_s": 3e-05, "edge_operator": 2.5, "conv_operator": 1.5, "training_conv_operator": 1.5,
     "link_efficiency": 0.65, "overlap": 0.6, "scale_loss": 0.015,
-    "generation": {}, "training_generation": {},
+    "generation": {}, "training_generation": {}, "tuned": {}, "training_tuned": {},
 }  # fmt: skip
 LEAST_FACTOR = 0.015  # a factor nearer to 1 is not worth a line
 LEAST_GROUPS = 2  # groups of sources that must have run a network before it gets a factor
@@ -99,7 +114,7 @@ def observations(rows: Iterable[Row], catalog: Catalog, calibration: Calibration
     found = []
     for row in rows:
         try:
-            if row.get("outcome", "ok") != "ok":
+            if row.get("outcome", "ok") != "ok" or power_unknown(row):
                 continue
             case = case_of(row, catalog, calibration, training=training)
             accumulate = max(number(row, "grad_accum", 1.0), 1.0) if training else 1.0
@@ -114,6 +129,15 @@ def observations(rows: Iterable[Row], catalog: Catalog, calibration: Calibration
                 case.count if training and "DataParallel" in row.get("framework", "") else 1.0, rate,
             ))  # fmt: skip
     return found
+
+
+def power_unknown(row: Row) -> bool:
+    """True for an edge module whose power mode is not stated: its clocks may be half of the peak's.
+
+    MLPerf runs the maximum mode.
+    """
+    edge = row.get("hardware", "").startswith("jetson") and not is_mlperf(row)
+    return edge and not re.search(r"(?i)maxn|super|power|\d+ ?w\b", row.get("notes", ""))
 
 
 def _measured_rate(row: Row, case: Case, accumulate: float, *, training: bool) -> float:
@@ -150,9 +174,20 @@ class Problem:
     weights: np.ndarray
 
 
+def weights_of(found: Sequence[Observation]) -> np.ndarray:
+    """Weight of each row: 1 / sqrt(rows of its group)."""
+    rows_of = Counter(by_source(o) for o in found)
+    return np.array([rows_of[by_source(o)] ** -0.5 for o in found])
+
+
 def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
     """Stack observations."""
     launches = np.array([LAUNCHES.get(o.runtime, "graph") for o in found])
+    steps = np.array([
+        "recurrent" if o.case.network.kind == "rnn" else launch
+        for o, launch in zip(found, launches, strict=True)
+    ])  # fmt: skip
+    tuned = np.array([o.case.network.kind if o.runtime == TUNED else "" for o in found])
     kinds = np.array([o.case.network.kind for o in found])
     precisions = np.array([o.case.precision for o in found])
     hardware = np.array([network_class(o.case.accelerator) for o in found])
@@ -162,10 +197,10 @@ def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
     classes = (
         {"training_efficiency": kinds, "training_runtime": runtimes, "training_precision": precisions,
          "training_traffic": kinds, "training_hardware": hardware, "training_generation": generations,
-         "training_model": models}
+         "training_model": models, "training_tuned": tuned}
         if training
         else {"inference_efficiency": kinds, "precision": precisions, "hardware": hardware,
-              "runtime": runtimes, "operator_s": launches,
+              "runtime": runtimes, "operator_s": steps, "launch": launches, "tuned": tuned,
               "inference_traffic": launches, "generation": generations, "model": models}
     )  # fmt: skip
     return Problem(
@@ -176,7 +211,7 @@ def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
         accumulate=np.array([o.accumulate for o in found]), factor=np.array([o.factor for o in found]),
         hosts=np.array([o.hosts for o in found]),
         measured=np.array([o.rate for o in found]), classes={**classes, "precisions": precisions},
-        sources=tuple(o.source for o in found), weights=source_weights([o.source for o in found]),
+        sources=tuple(o.source for o in found), weights=weights_of(found),
     )  # fmt: skip
 
 
@@ -194,12 +229,12 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
         common = of("training_generation") * of("training_model")
         gemm = common * of("training_efficiency") * of("training_precision") * of("training_hardware")
         wide = np.maximum(size, 2.0)
-        factor = of("training_runtime")
+        factor = of("training_runtime") * of("training_tuned")
         conv = np.isin(problem.classes["training_efficiency"], list(CONV_KINDS))
         launches = np.where(conv, values["training_conv_operator", ""], 1.0) * problem.hosts
         fused = problem.classes["training_efficiency"] == "rnn"
         per_operator = np.where(
-            fused, float(constants.operator_s["graph"]), values["training_operator_s", ""] * launches
+            fused, float(constants.operator_s["recurrent"]), values["training_operator_s", ""] * launches
         )
         runtime = Runtime(
             compute=factor, operator_s=per_operator, eager=True,
@@ -214,12 +249,17 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
     else:
         common = of("generation") * of("model")
         gemm = common * of("inference_efficiency") * of("precision") * of("hardware")
-        launch = problem.classes["operator_s"]
+        launch = problem.classes["launch"]
         conv = (launch == "eager") & np.isin(problem.classes["inference_efficiency"], list(CONV_KINDS))
         slower = np.where(problem.classes["hardware"] == "jetson", values["edge_operator", ""], 1.0)
         slower = slower * np.where(conv, values["conv_operator", ""], 1.0)
         runtime = Runtime(
-            of("runtime"), slower * of("operator_s"), launch != "graph", size, size, of("inference_traffic")
+            of("runtime") * of("tuned"),
+            slower * of("operator_s"),
+            np.isin(launch, list(HOST_LAUNCHES)),
+            size,
+            size,
+            of("inference_traffic"),
         )
         pace = inference_pace(
             network=problem.network, runtime=runtime, batch=problem.batch, count=problem.count,
@@ -283,8 +323,8 @@ def left_out(found: Sequence[Observation], priors: Mapping[Key, float], constant
 
 
 def by_source(observation: Observation) -> str:
-    """Group of the row's source."""
-    return group_of(observation.source)
+    """Group of the row's source; rounds of MLPerf inference count apart, as in the feasibility study."""
+    return observation.source if observation.source.startswith("mlperf") else group_of(observation.source)
 
 
 def by_card(observation: Observation) -> str:

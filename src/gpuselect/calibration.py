@@ -92,6 +92,8 @@ class NetworkConstants(_Section):
     hardware: dict[str, Figure]
     training_hardware: dict[str, Figure]
     runtime: dict[str, Figure]
+    tuned: dict[str, Figure]  # what hand tuning gains on top, by kind of network
+    training_tuned: dict[str, Figure]
     training_runtime: dict[str, Figure]
     generation: dict[str, Figure]  # by architecture; 1 where absent
     training_generation: dict[str, Figure]

@@ -25,7 +25,12 @@ SUBSTITUTES = {"fp16": ("fp16", "bf16", "fp32"), "bf16": ("bf16", "fp16", "fp32"
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0, "fp4": 0.5, "fp64": 8.0}
 STREAM_PIXELS_PER_S = 1920.0 * 1080.0 * 30.0
 EVERY_COUNT = 16
-LAUNCHES = {"pytorch": "eager", "tensorflow": "eager", "compiled": "compiled"}  # the others run a graph
+LAUNCHES = {  # the others run a graph
+    "pytorch": "eager", "tensorflow": "eager", "compiled": "compiled", "vendor-tuned": "tuned",
+    "fastertransformer": "tuned",
+}  # fmt: skip
+HOST_LAUNCHES = frozenset({"eager", "compiled"})
+TUNED = "vendor-tuned"
 CONV_KINDS = frozenset({"cnn", "detector"})
 HPC_SOFTWARE = frozenset({"cuda", "rocm", "oneapi", "cpu", "xpu", "openvino"})
 
@@ -87,9 +92,11 @@ def inference_runtime(
     slower = float(constants.edge_operator) if edge else 1.0
     if launch == "eager" and kind in CONV_KINDS:
         slower *= float(constants.conv_operator)
+    per_operator = float(constants.operator_s["recurrent" if kind == "rnn" else launch])
+    gain = float(constants.tuned.get(kind, 1.0)) if name == TUNED else 1.0
     return Runtime(
-        compute=float(constants.runtime[name]),
-        operator_s=slower * float(constants.operator_s[launch]), eager=launch != "graph",
+        compute=float(constants.runtime[name]) * gain,
+        operator_s=slower * per_operator, eager=launch in HOST_LAUNCHES,
         element_bytes=size, weight_bytes=size, traffic=float(constants.inference_traffic[launch]),
     )  # fmt: skip
 
@@ -103,10 +110,12 @@ def training_runtime(
     """
     constants = calibration.network
     factor = float(constants.training_runtime[name])
+    if name == TUNED:
+        factor *= float(constants.training_tuned.get(network.kind, 1.0))
     launches = float(constants.training_conv_operator) if network.kind in CONV_KINDS else 1.0
     per_operator = launches * float(constants.training_operator_s)
     if network.kind == "rnn":  # time steps run inside one fused kernel
-        per_operator = float(constants.operator_s["graph"])
+        per_operator = float(constants.operator_s["recurrent"])
     size = 4.0 if precision in ("fp32", "tf32") else 2.0
     return Runtime(
         compute=factor, operator_s=per_operator, eager=True, element_bytes=size,
