@@ -139,3 +139,9 @@ def test_frameworks(catalog: Catalog) -> None:
 def test_squeezing_twice_changes_nothing_for_signs(text: str) -> None:
     """Case and signs do not matter."""
     assert squeeze(text.replace(" ", "-")) == squeeze(text.replace(" ", "_"))
+
+
+def test_a_bare_number_after_a_slash_is_no_name(catalog):
+    """The 16 of ViT-B/16 is a patch size: an unknown network must not become a vision transformer."""
+    with pytest.raises(InputError):
+        resolve_model("Unheard-Of/16", catalog)

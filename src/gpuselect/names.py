@@ -93,7 +93,10 @@ def _spellings(
 
 
 def resolve_model(name: str, catalog: Catalog) -> Model:
-    """The model of an id, alias or Hugging Face name; InputError with near matches."""
+    """The model of an id, alias or Hugging Face name; InputError with near matches.
+
+    A name also counts without its owner (`meta-llama/...`), but not a bare number, as in ViT-B/16.
+    """
     key = squeeze(name)
     if name in catalog.models:
         return catalog.models[name]
@@ -103,7 +106,7 @@ def resolve_model(name: str, catalog: Catalog) -> Model:
         if squeeze(spelling) == key:
             return catalog.models[entry]
     for spelling, entry in aliases.items():
-        if squeeze(spelling.rsplit("/", 1)[-1]) == tail:
+        if not tail.isdigit() and squeeze(spelling.rsplit("/", 1)[-1]) == tail:
             return catalog.models[entry]
     raise _unknown(_("model"), name, catalog.models, "models")
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags
 from gpuselect.cli.output import terminal_style, write_out
 from gpuselect.errors import InputError
 from gpuselect.i18n import _
+
+if TYPE_CHECKING:
+    from gpuselect.rules import Explanation
 
 FORMATS = ("table", "json")
 DETAILS = """\
@@ -30,8 +34,9 @@ def run(arguments: Arguments) -> int:
     from gpuselect.rules import EXPLANATIONS
 
     form = chosen_format(arguments, FORMATS)
-    code = code_named(arguments["code"], list(EXPLANATIONS))
-    rule = EXPLANATIONS[code]
+    rules = {**skip_rules(), **EXPLANATIONS}
+    code = code_named(arguments["code"], list(rules))
+    rule = rules[code]
     if form == "json":
         from gpuselect.report.plain import to_text
 
@@ -48,6 +53,17 @@ def run(arguments: Arguments) -> int:
     page.line(_("Source: {text}").format(text=rule.source))
     write_out(page.text())
     return 0
+
+
+def skip_rules() -> dict[str, Explanation]:
+    """Why `gpuselect validate` leaves a measured row out, in the form of the rules."""
+    from gpuselect.accuracy import SKIP_REASONS
+    from gpuselect.rules import Explanation
+
+    override = _("Give the missing cell, or leave the row out.")
+    return {
+        code: Explanation(text, "gpuselect validate", override) for code, text in SKIP_REASONS.items()
+    }  # fmt: skip
 
 
 def code_named(given: str, codes: list[str]) -> str:

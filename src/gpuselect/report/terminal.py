@@ -108,7 +108,7 @@ def _speed_heading(key: str | None) -> str:
     if key is None:
         return _("Speed")
     label, unit = metric_label(key), metric_unit(key)
-    return label if key in SECONDS or unit.lower() == label.lower() else f"{label}, {unit}"
+    return f"{label}, {unit}" if unit and key not in SECONDS else label
 
 
 def _speed_cell(option: Option) -> str:
