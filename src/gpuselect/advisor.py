@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from gpuselect.decision import Considered, Decision, FitAnswer, Note, Option
 from gpuselect.deployment import Field, build_field
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
-from gpuselect.names import resolve_accelerator
+from gpuselect.names import accuracy_text, resolve_accelerator, series_of
 from gpuselect.network_job import (
     HpcJob,
     Job,
@@ -82,6 +82,32 @@ def search(
             return search_hpc(sites, job, calibration=calibration, reserve=reserve)
 
 
+def chosen_variant(
+    workload: Workload, catalog: Catalog, try_one: Callable[[Workload], Decision | FitAnswer]
+) -> tuple[Workload, Note]:
+    """The workload with the most accurate network of its series that meets the bounds.
+
+    When none does, the smallest stands in: its answer says what is missing.
+    """
+    found = series_of(str(workload.series), catalog)
+    failed: list[str] = []
+    for model in found:
+        one = workload.model_copy(update={"series": None, "model": model.id})
+        answer = try_one(one)
+        met = answer.state != "no" if isinstance(answer, FitAnswer) else bool(answer.recommendations)
+        if met:
+            break
+        failed.append(model.id)
+    else:
+        one, model = workload.model_copy(update={"series": None, "model": found[-1].id}), found[-1]
+    text = _("{model} ({accuracy}) of {n} sizes").format(
+        model=model.id, accuracy=accuracy_text(model), n=len(found)
+    )
+    if failed:
+        text += _("; more accurate ones miss the bounds: {names}").format(names=", ".join(failed))
+    return one, Note("variant-chosen", text)
+
+
 def recommend(
     workload: Workload,
     catalog: Catalog,
@@ -97,6 +123,12 @@ def recommend(
     nearest.
     """
     today = today or current_date()
+    if workload.series is not None:
+        one, note = chosen_variant(
+            workload, catalog, lambda w: recommend(w, catalog, calibration, defaults, today=today)
+        )
+        decision = recommend(one, catalog, calibration, defaults, today=today)
+        return replace(decision, assumptions=(note, *decision.assumptions))
     job, assumptions = resolve_job(workload, catalog, calibration)
     fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}
     field = build_field(workload, job, catalog, calibration, fixed=fixed or None)
@@ -162,6 +194,13 @@ def estimate(
 ) -> FitAnswer:
     """What the workload does on given hardware: fits or not, memory, best plan, speed, cost."""
     today = today or current_date()
+    if workload.series is not None:
+        one, note = chosen_variant(
+            workload, catalog,
+            lambda w: estimate(w, accelerators, catalog, calibration, defaults, today=today),
+        )  # fmt: skip
+        answer = estimate(one, accelerators, catalog, calibration, defaults, today=today)
+        return replace(answer, assumptions=(note, *answer.assumptions))
     notes = []
     fixed: dict[str, int] = {}
     for count, name in accelerators:

@@ -200,6 +200,9 @@ class Model(Entry):
     lookups_per_sample: Figure | None = None
     embedding_dim: Figure | None = None
     embedding_tables: Figure | None = None
+    series: str | None = None  # sizes of one network: yolo11, resnet
+    top1_pct: Figure | None = None  # ImageNet-1k validation, at `image_size`
+    map_pct: Figure | None = None  # COCO val mAP 50-95, at `image_size`
 
 
 class Framework(Entry):

@@ -111,6 +111,35 @@ def resolve_model(name: str, catalog: Catalog) -> Model:
     raise _unknown(_("model"), name, catalog.models, "models")
 
 
+def series_of(name: str, catalog: Catalog) -> list[Model]:
+    """The sizes of one network, the most accurate first; InputError with near matches.
+
+    Sizes without a sourced accuracy are left out.
+    """
+    wanted, found, known = squeeze(name), [], set()
+    for model in catalog.models.values():
+        if model.series is None or accuracy_of(model) is None:
+            continue
+        known.add(model.series)
+        if squeeze(model.series) == wanted:
+            found.append(model)
+    if not found:
+        raise _unknown(_("series"), name, sorted(known), "models")
+    return sorted(found, key=lambda model: -(accuracy_of(model) or 0.0))
+
+
+def accuracy_of(model: Model) -> float | None:
+    """ImageNet top-1 or COCO mAP 50-95 of a network [%], None where no source states one."""
+    figure = model.top1_pct if model.top1_pct is not None else model.map_pct
+    return None if figure is None else float(figure)
+
+
+def accuracy_text(model: Model) -> str:
+    """The accuracy with the name of its measure."""
+    measure = _("ImageNet top-1") if model.top1_pct is not None else _("COCO mAP 50-95")
+    return f"{accuracy_of(model):.1f} % {measure}"
+
+
 def resolve_framework(name: str, catalog: Catalog) -> Framework:
     """The framework of an id or alias; InputError with near matches."""
     return _by_alias(_("framework"), name, catalog.frameworks, "frameworks")  # type: ignore[return-value]

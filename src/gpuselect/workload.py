@@ -37,6 +37,7 @@ class Workload(BaseModel):
     model: str | None = None
     params: Params | None = None
     active_params: float | None = None
+    series: str | None = None  # sizes of one network; the most accurate that meets the bounds
     method: Literal["full", "lora", "qlora"] | None = None
     precision: str | None = None  # of the arithmetic
     weights: str | None = None  # storage format, e.g. int4-awq

@@ -193,7 +193,7 @@ def _criteria(raw: object) -> dict[str, float]:
 
 
 _PARSERS: dict[str, Callable[[object], Any]] = {
-    "task": _task, "model": _text, "params": parse_params, "active_params": _active,
+    "task": _task, "model": _text, "series": _word, "params": parse_params, "active_params": _active,
     "method": partial(_choice, words=_METHODS), "precision": partial(_choice, words=_PRECISIONS),
     "weights": _word, "kv": _word,
     "tokens": _positive, "samples": parse_samples, "epochs": _positive,

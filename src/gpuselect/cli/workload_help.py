@@ -19,6 +19,7 @@ def _model_helps() -> Mapping[str, str]:
         "task": _("pretrain, finetune, inference, video or hpc."),
         "model": _("Model of the catalog (gpuselect list models)."),
         "params": _("Size instead of a model: 10B, 30B-A3B, 8x7b."),
+        "series": _("Sizes of one network (yolo11, resnet): the most accurate that meets the bounds."),
         "active_params": _("Active parameters of a mixture of experts: 3B."),
         "method": _("full, lora or qlora (finetune)."),
         "precision": _("Number format of the arithmetic: bf16, fp16, fp8 ..."),
