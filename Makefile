@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup check format golden accuracy bench wheel-check clean
+.PHONY: help setup check format golden accuracy bench wheel-check launch-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -45,6 +45,16 @@ wheel-check:  ## build the wheel and run it from an empty environment in another
 	$(PYTHON) -m venv "$$scratch/venv"; \
 	"$$scratch/venv/bin/pip" install --quiet "$$scratch"/dist/*.whl; \
 	cd "$$scratch"; venv/bin/gpuselect recommend --params 10B --task training
+
+launch-check: .launch-venv/ready  ## launch files of ten and more workloads through the tools' own loaders, in .launch-venv
+	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(BIN)/python tools/launch_cases.py --write "$$scratch"; \
+	.launch-venv/bin/python tools/launch_loaders.py "$$scratch"
+
+.launch-venv/ready: tools/launch_requirements.txt
+	$(PYTHON) -m venv .launch-venv
+	.launch-venv/bin/pip install --quiet --requirement tools/launch_requirements.txt
+	@touch $@
 
 clean:  ## remove what the tools left
 	rm -rf dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache data/catalog.json

@@ -28,6 +28,7 @@ from gpuselect.search import (
     Found,
     Site,
     _max_tp,
+    method_of,
     search_serving,
     search_training,
     site_counts,
@@ -94,8 +95,7 @@ def brute_force(site: Site, job: TrainingJob, workload: Workload) -> float | Non
             continue
         step = step_time(
             shape=job.shape, plan=plan, recipe=job.recipe, device=site.device,
-            constants=calibration.training, seq_len=job.seq_len, fused=job.fused,
-            frozen_base=job.method in ("lora", "qlora"),
+            constants=calibration.training, seq_len=job.seq_len, method=method_of(job),
         )  # fmt: skip
         times.append(weighed(float(step.total), float(memory.total), site.device.usable_bytes))
     return min(times, default=None)

@@ -11,16 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuselect.accuracy.decoder_formats import engine_id
+from gpuselect.accuracy.evaluation import Measured, evaluate
 from gpuselect.advisor import resolve_job
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.deployment import build_field
-from gpuselect.estimate.serving import Serving, decode_step_time, kv_capacity, prefill_time, steady_state
+from gpuselect.estimate.serving import (
+    Engine,
+    Serving,
+    decode_step_time,
+    kv_capacity,
+    prefill_time,
+    steady_state,
+    touched_weight_bytes,
+    weight_bytes_per_rank,
+)
 from gpuselect.job import ServingJob
 from gpuselect.plan import Plan, stack
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
-from gpuselect.search import Site
+from gpuselect.readers.measurements import default_files, read_measurements
+from gpuselect.search import Found, Site, search_serving
 from gpuselect.workload import Workload
 
 CARDS = ("h100-sxm5-80gb", "a100-sxm4-80gb", "mi300x-192gb", "l40s-48gb", "rtx-4090-24gb")
@@ -150,7 +162,8 @@ def test_capacity_follows_memory_context_and_weights() -> None:
     """More memory or shorter sequences hold more of them; weights that do not fit leave none."""
     shape = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")[1].shape
     known: dict[str, Any] = {
-        "shape": shape, "plan": Plan(), "usable_bytes": 80e9, "serving_share": 0.9, "weight_bytes": 16e9,
+        "shape": shape, "plan": Plan(), "engine": Engine(1.0, 1.0, 1.0), "usable_bytes": 80e9,
+        "serving_share": 0.9, "weight_bytes": 16e9,
         "kv_bytes": 2.0, "context": 4096, "reserve": 1e9,
     }  # fmt: skip
     base = kv_capacity(**known)
@@ -167,9 +180,9 @@ def test_tensor_parallelism_holds_more_sequences() -> None:
     site, job = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")
     one, two = (
         kv_capacity(
-            shape=job.shape, plan=Plan(count=n, tp=n), usable_bytes=site.device.usable_bytes,
-            serving_share=0.9, weight_bytes=site.weight_bytes, kv_bytes=job.kv_bytes,
-            context=4096, reserve=1e9,
+            shape=job.shape, plan=Plan(count=n, tp=n), engine=Engine(1.0, 1.0, 1.0),
+            usable_bytes=site.device.usable_bytes, serving_share=0.9, weight_bytes=site.weight_bytes,
+            kv_bytes=job.kv_bytes, context=4096, reserve=1e9,
         )
         for n in (1, 2)
     )  # fmt: skip
@@ -187,3 +200,143 @@ def test_scalars_and_arrays_agree(model: str) -> None:
         for field in fields(Serving):
             array = np.broadcast_to(getattr(grid, field.name), (len(plans),))
             assert float(array[number]) == pytest.approx(float(getattr(alone, field.name)), rel=1e-12)
+
+
+def test_spread_experts_are_held_once_and_attention_on_every_rank() -> None:
+    """With 8 attention ranks a card holds the dense part and an eighth of the experts; nothing is lost."""
+    site, job = site_and_job("deepseek-v3", "h100-sxm5-80gb", "fp8")
+    assert site.engine is not None
+    known: dict[str, Any] = {"shape": job.shape, "engine": site.engine, "weight_bytes": site.weight_bytes}
+    split = weight_bytes_per_rank(plan=Plan(count=8, tp=8), **known)
+    spread = weight_bytes_per_rank(plan=Plan(count=8, dp=8, ep=8), **known)
+    experts = job.shape.expert_params * site.engine.expert_bytes
+    assert 8 * split == pytest.approx(site.weight_bytes)
+    assert spread == pytest.approx(site.weight_bytes - experts * 7 / 8)
+
+
+def test_one_token_touches_little_of_a_mixture_and_many_touch_all() -> None:
+    """Between the active part of one token and all weights but the input table."""
+    site, job = site_and_job("deepseek-v3", "h100-sxm5-80gb", "fp8")
+    assert site.engine is not None
+    known: dict[str, Any] = {
+        "shape": job.shape, "plan": Plan(), "engine": site.engine, "weight_bytes": site.weight_bytes,
+        "moe_bandwidth": 1.0,
+    }  # fmt: skip
+    one, many = (float(touched_weight_bytes(tokens=n, **known)) for n in (1.0, 1e5))
+    table = job.shape.embedding_params * site.engine.head_bytes
+    assert many == pytest.approx(site.weight_bytes - table, rel=1e-3)
+    assert 0.03 < one / many < 0.1  # 37 of 671 billion parameters
+
+
+def test_mixed_steps_bound_the_wait_of_a_token() -> None:
+    """Long prompts, short answers: a token waits for one chunk, not for whole prompts; rates are equal."""
+    site, job = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")
+    assert site.engine is not None
+    mixed, apart = (
+        steady_state(
+            **{**arguments(site, job, Plan()), "engine": replace(site.engine, mixed=flag, chunk=2048.0)},
+            kv_bytes=2.0, input_tokens=32_000.0, output_tokens=100.0, batch=16.0,
+        )
+        for flag in (True, False)
+    )  # fmt: skip
+    assert mixed.tpot < 0.5 * apart.tpot
+    assert float(mixed.requests_per_s) == pytest.approx(float(apart.requests_per_s))
+
+
+def test_a_pipeline_works_on_the_chunks_of_a_prompt_at_once() -> None:
+    """Four stages and many chunks take nearly a quarter of the time; one chunk gains nothing."""
+    site, job = site_and_job("llama-3.1-8b", "h100-sxm5-80gb")
+    assert site.engine is not None
+
+    def time(tokens: float, stages: int) -> float:
+        common = {**arguments(site, job, Plan(count=stages, pp=stages))}
+        common["engine"] = replace(site.engine, chunk=512.0)  # type: ignore[type-var]
+        return float(prefill_time(**common, tokens=tokens))
+
+    assert time(512.0, 4) == pytest.approx(time(512.0, 1))
+    assert 0.25 < time(32_768.0, 4) / time(32_768.0, 1) < 0.4
+
+
+def search(wish: dict[str, Any], card: str, count: int | None = None) -> Found:
+    """Search of one card."""
+    catalog, calibration = shipped()
+    workload = Workload.from_mapping({"task": "inference", "gpus": [card], **wish})
+    job, _notes = resolve_job(workload, catalog, calibration)
+    assert isinstance(job, ServingJob)
+    fixed = None if count is None else {card: count}
+    sites = build_field(workload, job, catalog, calibration, fixed=fixed).sites
+    return search_serving(sites, job, pins={}, calibration=calibration)
+
+
+def test_one_node_serves_a_70b_model_at_five_requests_per_second() -> None:
+    """Llama-3.1-70B, 1k in and 1k out, TTFT 500 ms, TPOT 50 ms: one node of H100 is enough."""
+    wish = {"model": "llama-3.1-70b", "input_tokens": 1000, "output_tokens": 1000, "request_rate": "5/s",
+            "ttft": "500ms", "tpot": "50ms"}  # fmt: skip
+    found = search(wish, "h100-sxm5-80gb")
+    least = min(found.fitting, key=lambda c: c.plan.count)
+    assert least.plan.count <= 8
+    assert least.serving is not None
+    assert least.load is not None
+    assert least.serving.requests_per_s >= 5.0
+    assert least.load.ttft <= 0.5
+    assert 0.2 < least.load.utilisation < 0.95
+
+
+def test_a_percentile_asks_for_more_than_the_mean() -> None:
+    """A bound on p99 that lies between mean and p99 is met without the percentile only."""
+    wish: dict[str, Any] = {"model": "llama-3.1-8b", "request_rate": "10/s"}
+    plain = search({**wish, "ttft": "10s"}, "h100-sxm5-80gb", 1).fitting[0].load
+    assert plain is not None
+    between = f"{500 * (plain.ttft + plain.ttft_tail):.1f}ms"
+    assert search({**wish, "ttft": between}, "h100-sxm5-80gb", 1).fitting
+    assert not search({**wish, "ttft": between, "percentile": "p99"}, "h100-sxm5-80gb", 1).fitting
+
+
+def test_one_sequence_keeps_one_replica_busy() -> None:
+    """Two cards and one sequence: the model is split over both, replicas would idle."""
+    best = search({"model": "llama-3.1-8b", "concurrency": 1}, "h100-sxm5-80gb", 2).fitting[0]
+    assert best.plan.replicas == 1
+    assert best.serving is not None
+    assert best.serving.output_tokens_per_s == pytest.approx(256 * best.serving.requests_per_s)
+
+
+def test_a_rate_above_the_capacity_is_refused() -> None:
+    """One card cannot complete thousands of requests per second, whatever the bounds."""
+    assert not search({"model": "llama-3.1-8b", "request_rate": "5000/s"}, "h100-sxm5-80gb", 1).fitting
+
+
+# engine, part of the card and of the model, rows at least, share inside the 80 % interval at least
+MEASURED = [
+    ("llama.cpp", "rtx-4090", "", 5, 0.7), ("llama.cpp", "rtx-3090", "", 5, 0.5),
+    ("llama.cpp", "rtx-a6000", "", 3, 0.7), ("llama.cpp", "apple-m2-ultra", "", 3, 0.7),
+    ("", "", "mixtral", 20, 0.6), ("", "", "deepseek-v3", 10, 0.5),
+    ("vllm", "a100", "qwen2.5", 30, 0.8), ("sglang", "h20-", "qwen3", 20, 0.7),
+    ("vendor-tuned", "", "llama-2-70b", 30, 0.8),
+]  # fmt: skip
+
+
+@cache
+def validated() -> list[tuple[str, str, str, bool]]:
+    """Engine, card, model and whether the interval holds the measured value, of every serving metric."""
+    catalog, calibration = shipped()
+    rows = [row for path in default_files() for row in read_measurements(path)[1]]
+    by_id = {row["row_id"]: row for row in rows if "engine" in row}
+    measured = [Measured(row, "inference", in_sample=True) for row in by_id.values()]
+    found = evaluate(measured, catalog, calibration).rows
+    return [
+        (engine_id(by_id[p.row_id]), p.hardware, p.model.lower(), p.low <= p.measured <= p.high)
+        for p in found
+        if p.slice.startswith("serving") and p.metric != "peak_mem_gb" and p.low and p.high
+    ]
+
+
+@pytest.mark.parametrize(("engine", "card", "model", "least", "share"), MEASURED)
+def test_measured_rows_lie_in_the_interval(
+    engine: str, card: str, model: str, least: int, share: float
+) -> None:
+    """The published rows of the best known cards, engines and models."""
+    inside = [
+        held for e, c, m, held in validated() if (not engine or e == engine) and card in c and model in m
+    ]
+    assert len(inside) >= least
+    assert sum(inside) >= share * len(inside)

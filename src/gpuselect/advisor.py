@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
-from gpuselect.decision import Considered, Decision, FitAnswer, Note, Option
+from gpuselect.cost_detail import cost_assumptions, detailed
+from gpuselect.decision import Change, Considered, Decision, FitAnswer, Limit, Miss, Note, Option
 from gpuselect.deployment import Field, build_field
+from gpuselect.headroom import changes_for, limits_of
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
 from gpuselect.names import accuracy_text, resolve_accelerator, series_of
@@ -30,7 +32,7 @@ from gpuselect.network_search import (
     search_video,
 )
 from gpuselect.options import CLOSE_ABOVE, build_option, memory_fit
-from gpuselect.ranking import closest_late, next_commands, rank, select, sensitivity, speed
+from gpuselect.ranking import closest_late, ends, next_commands, rank, select, sensitivity, speed
 from gpuselect.search import Candidate, Found, Site, search_serving, search_training
 from gpuselect.sentences import sentence
 from gpuselect.tco import CostDefaults
@@ -136,13 +138,17 @@ def recommend(
     options = _options(field, found, job, workload, catalog, calibration, defaults, today)
     chosen, missed = select(options, workload=workload, job=job)
     ranked, without_price = rank(chosen, options, workload=workload, catalog=catalog, job=job)
-    priced, unpriced = tuple(ranked), tuple(without_price[:5])
+    shown = [
+        [detailed(o, workload=workload, catalog=catalog, defaults=defaults, today=today) for o in group]
+        for group in (ranked, without_price[:5])
+    ]
+    priced, unpriced = tuple(shown[0]), tuple(shown[1])
     return Decision(
         workload=workload.model_dump(mode="json", exclude_none=True),
         workload_sentence=sentence(job),
         assumptions=(
             *assumptions,
-            *cost_assumptions(workload, defaults),
+            *cost_assumptions(workload, catalog, defaults, service=not ends(job)),
             *(Note("read-as", text) for text in workload.parse_notes),
         ),
         recommendations=tuple(replace(o, rank=n) for n, o in enumerate(priced, 1)),
@@ -154,18 +160,6 @@ def recommend(
         data_date=max((p.as_of for p in catalog.prices if p.as_of), default=""),
         sources_used=_sources(priced, catalog),
     )
-
-
-def cost_assumptions(workload: Workload, defaults: CostDefaults) -> tuple[Note, ...]:
-    """The defaults of the cost model that energy, carbon and ownership rest on."""
-    energy = _("electricity at ${e:.3g}/kWh, PUE {p:.3g}, {c:.0f} g CO2e/kWh (assumed)").format(
-        e=defaults.electricity_usd_kwh, p=defaults.pue, c=defaults.carbon_g_kwh
-    )
-    owned = _("owned hardware: {y:g} years, in use {u:.0f} % of the time, {r:.0f} % residual value").format(
-        y=workload.years or defaults.years, u=100 * (workload.utilization or defaults.utilization),
-        r=100 * defaults.residual_share,
-    )  # fmt: skip
-    return (Note("default-energy", energy), Note("default-ownership", owned))
 
 
 def _options(
@@ -213,25 +207,79 @@ def estimate(
     field = build_field(workload, job, catalog, calibration, fixed=fixed)
     found = search(field.sites, job, workload, calibration)
     options = _options(field, found, job, workload, catalog, calibration, defaults, today)
-    options.sort(key=speed_key)
+    options = [
+        detailed(o, workload=workload, catalog=catalog, defaults=defaults, today=today)
+        for o in sorted(options, key=speed_key)
+    ]
     reasons = [replace(n, text=f"{name}: {n.text}") for name, n in field.rejections.items()]
     reasons += [memory_note(c, field.sites[c.site]) for c in found.nearest.values()]
     if not options and not reasons:
         reasons.append(_none_note(job, workload))
     state = options[0].memory.state if options else "no"
+    limits, footprint = _reach(field, found, options, job, calibration)
     return FitAnswer(
         workload=workload.model_dump(mode="json", exclude_none=True),
         workload_sentence=sentence(job),
         assumptions=tuple(notes)
         + tuple(n for n in assumptions if n.code not in ("default-max-count", "default-deadline"))
-        + cost_assumptions(workload, defaults)
+        + cost_assumptions(workload, catalog, defaults, service=not ends(job))
         + tuple(Note("read-as", text) for text in workload.parse_notes),
         state=state,
         option=options[0] if options else None,
         reasons=tuple(reasons),
         alternatives=tuple(options[1:]),
         next_commands=next_commands(options[:1], workload, reasons),
+        limits=limits,
+        changes=_changes(workload, job, fixed, found, catalog, calibration),
+        nearest=_nearest_miss(field, found) if not options else None,
+        footprint_gib=footprint,
     )  # fmt: skip
+
+
+def _reach(
+    field: Field, found: Found, options: Sequence[Option], job: Job, calibration: Calibration
+) -> tuple[tuple[Limit, ...], float | None]:
+    """Limits of the best option, and what its engine takes of a card whatever the need [GiB]."""
+    if not options:
+        return (), None
+    best = options[0]
+    chosen = next(
+        c
+        for c in found.fitting
+        if field.sites[c.site].accelerator.id == best.accelerator and c.plan.count == best.count
+    )
+    site = field.sites[chosen.site]
+    footprint = None
+    if isinstance(job, ServingJob) and site.engine_id in calibration.memory.preallocating:
+        share = float(calibration.memory.serving_share) * chosen.usable
+        footprint = max(share, float(chosen.memory.total)) / GIB
+    return limits_of(chosen, site, job, calibration), footprint
+
+
+def _changes(
+    workload: Workload, job: Job, fixed: Mapping[str, int], found: Found, catalog: Catalog,
+    calibration: Calibration,
+) -> tuple[Change, ...]:  # fmt: skip
+    """What would let a workload fit that does not for want of memory."""
+    if found.fitting or not found.nearest:
+        return ()
+
+    def attempt(changed: Workload, cards: Mapping[str, int]) -> tuple[Field, Found]:
+        asked, _notes = resolve_job(changed, catalog, calibration)
+        asked = replace(asked, max_count=max(cards.values(), default=1))
+        field = build_field(changed, asked, catalog, calibration, fixed=dict(cards))
+        return field, search(field.sites, asked, changed, calibration)
+
+    return changes_for(workload, job, fixed, attempt, catalog, calibration)
+
+
+def _nearest_miss(field: Field, found: Found) -> Miss | None:
+    """The plan with the smallest need over capacity."""
+    if not found.nearest:
+        return None
+    candidate = min(found.nearest.values(), key=lambda c: float(c.memory.total) / c.usable)
+    card = field.sites[candidate.site].accelerator.id
+    return Miss(card, int(candidate.plan.count), candidate.plan, memory_fit(candidate))
 
 
 def speed_key(option: Option) -> float:

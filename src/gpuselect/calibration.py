@@ -6,10 +6,12 @@ rows identify and writes the residual quantiles from which every answer takes it
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
 
 from gpuselect.catalog import Accelerator
-from gpuselect.provenance import Figure
+from gpuselect.provenance import Figure, Status
 
 
 class _Section(BaseModel):
@@ -31,6 +33,8 @@ class TrainingConstants(_Section):
     link_efficiency: Figure
     network_efficiency: Figure
     exposed_tp: Figure
+    exposed_tp_legacy: Figure  # of a stack of before 2023
+    exposed_tp_tuned: Figure  # of a recipe that the maker of the hardware tuned
     exposed_ep: Figure
     overlap_dp: Figure
     leak_dp: Figure
@@ -38,10 +42,26 @@ class TrainingConstants(_Section):
     moe_routing_bytes: Figure
     moe_imbalance: Figure
     head_stage_share: Figure
+    eager_gemm: Figure  # matrix rate of a stack without fused kernels, against one with
+    legacy_gemm: Figure  # the same of a stack of before 2023
+    tuned_gemm: Figure  # the same of a recipe that the maker of the hardware tuned
+    gain_8bit: Figure  # power of the step from the 16-bit to the 8-bit peak that is realised
+    gain_4bit: Figure  # power of the step from the 8-bit to the 4-bit peak
+    cast_bytes: Figure
+    score_bytes_fused: Figure  # per token, key and head, without flash attention
+    score_bytes_eager: Figure
+    accumulate_bytes: Figure  # per local parameter and micro-batch, to add its gradient
+    dequantise_bytes: Figure
+    adapter_host: Figure  # host time of a layer with adapters, against one without
+    pcie_efficiency: Figure
+    host_staged: Figure  # rate between consumer cards, which copy through the host, against PCIe peers
+    host_rate: Figure  # byte/s of one card's share of the host, for states that are offloaded
+    exposed_cp: Figure
+    overlap_gather: Figure
 
 
 class ServingConstants(_Section):
-    """Constants of `estimate.serving`."""
+    """Constants of `estimate.serving`; shares are fractions of 1, times in seconds."""
 
     kv_efficiency: Figure
     half_efficiency_tokens: Figure
@@ -49,15 +69,39 @@ class ServingConstants(_Section):
     fp4_relative: Figure
     moe_bandwidth: Figure
     moe_compute: Figure
+    moe_routing_bytes: Figure
     link_efficiency: Figure
     layer_overhead_s: Figure
+    native_layer_s: Figure
     moe_layer_overhead_s: Figure
     eager_layer_s: Figure
+    eager_kv_copies: Figure
+    eager_group_copies: Figure
     step_overhead_s: Figure
     sequence_overhead_s: Figure
     server_overhead_s: Figure
     scheduling: Figure
     attention_prefill_efficiency: Figure
+    network_latency_s: Figure
+    loose_latency_s: Figure  # single machines joined by Thunderbolt or Ethernet
+    drain: Figure
+
+
+class EngineTraits(_Section):
+    """How an engine runs a model.
+
+    `host`: `server` (Python scheduler behind HTTP, captured graphs), `native` or `eager`. Most
+    sequences at once and most prompt tokens per step, on small and on large cards; absent: no limit.
+    """
+
+    host: Literal["server", "native", "eager"]
+    mixed: bool = False  # one step decodes and takes in prompts together
+    layer_split: bool = False  # several cards hold layers, and wait for each other
+    reserves: bool = False  # admits a sequence only when the cache holds its longest answer
+    sequences_small: Figure | None = None
+    sequences_large: Figure | None = None
+    chunk_small: Figure | None = None
+    chunk_large: Figure | None = None
 
 
 class MemoryConstants(_Section):
@@ -67,13 +111,72 @@ class MemoryConstants(_Section):
     training_context_gib: Figure
     serving_context_gib: Figure
     serving_share: Figure
-    act_hidden_fused: Figure
-    act_ffn_fused: Figure
-    act_hidden_eager: Figure
-    act_ffn_eager: Figure
+    preallocating: tuple[str, ...] = ()  # engines that take that share of a card whatever the need
+    fused_share: Figure  # of what an eager block keeps: stacks of fused kernels keep less
     logits_bytes: Figure
     selective_share: Figure
     unified_share: Figure
+
+
+class BlockBytes(_Section):
+    """Bytes that a layer of one style keeps for its backward pass, per token and unit of a width.
+
+    h: hidden; q, kv: widths of queries and of keys; f: FFN; a, k: query and KV heads; one: a token; rank: of
+    adapters; q_rank, kv_rank: of compressed attention; routed_h, routed_one: each expert that a token
+    meets; experts: their number. `work_h`, `work_f`: gradients alive inside the backward pass of a layer;
+    `head` per hidden unit at the head; `loss`, `kept` per vocabulary entry, at the loss and until the
+    backward pass is over; `input`: of a checkpointed layer input; `cast`: 16-bit copy of a linear weight.
+    """
+
+    h: float
+    f: float
+    a: float
+    one: float
+    work_h: float
+    work_f: float
+    head: float
+    loss: float
+    kept: float
+    input: float
+    q: float = 0.0
+    kv: float = 0.0
+    k: float = 0.0
+    rank: float = 0.0
+    q_rank: float = 0.0
+    kv_rank: float = 0.0
+    routed_h: float = 0.0
+    routed_one: float = 0.0
+    experts: float = 0.0
+    cast: float = 0.0
+    source: str
+    status: Status
+
+
+class StackTraits(_Section):
+    """How a training stack holds memory; `words` in its name tell it.
+
+    `states`: mixed (16-bit weights, fp32 gradients and master copy), sharded (fp32 weights, 16-bit copies of
+    gathered layers) or pure (all in 16 bit). `loss`: bytes per token and vocabulary entry. `recompute`: where
+    a row does not say, for whole models and for adapters; `adapter_zero`: ZeRO stage of adapters on
+    several cards, `zero` that of whole models without tensor parallelism.
+    """
+
+    words: tuple[str, ...] = ()
+    states: Literal["mixed", "sharded", "pure"] = "mixed"
+    fused: bool = False
+    loss: float
+    recompute: Literal["none", "selective", "full"] = "none"
+    recompute_adapters: Literal["none", "selective", "full"] = "full"
+    recompute_known: bool = False  # the default is the stack's own, not a guess
+    zero: int = 3
+    adapter_zero: int = 0
+    flash: bool = True
+    splits_layers: bool = False  # adapters on a base that is too large for one card
+    offloads_checkpoints: bool = False
+    frees_gradients: bool = True
+    source: str
+    status: Status
+    note: str = ""
 
 
 class NetworkConstants(_Section):
@@ -144,29 +247,51 @@ class Calibration(_Section):
     sources: dict[str, tuple[str, str]]
     training: TrainingConstants
     training_vendor: dict[str, Figure]
+    training_architecture: dict[str, Figure]  # on top of the vendor's factor
+    training_card: dict[str, Figure]  # on top of both: every card with a measured training row
     best_gemm: dict[str, Figure]
     serving: ServingConstants
     serving_bandwidth: dict[str, Figure]
     serving_compute: dict[str, Figure]
+    serving_kernel: dict[str, Figure]
     dequantise: dict[str, Figure]
     prefill_dequantise: dict[str, Figure]
     link_latency_s: dict[str, Figure]
     engines: dict[str, Figure]
+    engine_host: dict[str, Figure]
+    launch: dict[str, Figure]
+    engine_traits: dict[str, EngineTraits]
     memory: MemoryConstants
     network: NetworkConstants
     interconnect: InterconnectConstants
+    activations: dict[str, dict[str, BlockBytes]]  # by style of block, then bf16 | amp-bf16 | fp32
+    training_stacks: dict[str, StackTraits]
     quantiles: dict[str, Quantiles]
 
 
-def training_class(accelerator: Accelerator) -> str:
-    """Key of `training_vendor` for an accelerator: volta, nvidia, amd, google, intel ...
+def training_classes(accelerator: Accelerator) -> tuple[str, str, str]:
+    """Vendor, architecture and card: the keys whose factors multiply the matrix rate of training.
 
-    >>> training_class.__name__
-    'training_class'
+    >>> training_classes.__name__
+    'training_classes'
     """
-    if accelerator.vendor == "nvidia":
-        return "volta" if accelerator.architecture == "Volta" else "nvidia"
-    return accelerator.vendor
+    consumer = accelerator.vendor == "nvidia" and accelerator.family == "consumer"
+    architecture = (accelerator.architecture or accelerator.vendor).partition(" (")[0]
+    return (
+        "geforce" if consumer else accelerator.vendor,
+        architecture.lower().replace(" ", "-"),
+        accelerator.id,
+    )
+
+
+def training_factor(accelerator: Accelerator, calibration: Calibration) -> float:
+    """Product of the factors of the vendor, the architecture and the card; an unmeasured level is 1."""
+    vendor, architecture, card = training_classes(accelerator)
+    return (
+        float(calibration.training_vendor.get(vendor, calibration.training_vendor["other"]))
+        * float(calibration.training_architecture.get(architecture, 1.0))
+        * float(calibration.training_card.get(card, 1.0))
+    )
 
 
 def serving_class(accelerator: Accelerator) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -324,6 +324,21 @@ class PastPrice:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class EmbodiedCarbon:
+    """One row of embodied_carbon.csv: carbon of making hardware [kg CO2e], for `n_accel` accelerators.
+
+    `scope`: card, the rest of the server, or the server with its cards (also a cloud instance).
+    """
+
+    hardware: str
+    n_accel: int
+    scope: str  # card | server-without-cards | server
+    kgco2e: float | None
+    source: str
+    note: str
+
+
 @dataclass(frozen=True)
 class Catalog:
     """Everything that the data folder says. Models and the last three tables are read when asked for."""
@@ -338,6 +353,7 @@ class Catalog:
     power: Sequence[MeasuredPower] = ()
     regions: Sequence[Region] = ()
     price_history: Sequence[PastPrice] = ()
+    embodied: Sequence[EmbodiedCarbon] = ()
 
     @cached_property
     def prices_of(self) -> Mapping[str, tuple[Price, ...]]:
@@ -346,3 +362,8 @@ class Catalog:
         for row in self.prices:
             found.setdefault(row.hardware, []).append(row)
         return {name: tuple(rows) for name, rows in found.items()}
+
+    @cached_property
+    def memo(self) -> dict[tuple[object, ...], Any]:
+        """Look-ups that repeat within a request, by what was asked; `costs` fills it."""
+        return {}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuselect.calibration import Calibration
+from gpuselect.calibration import Calibration, EngineTraits, serving_class
 from gpuselect.catalog import Accelerator, Catalog, Framework, System, WeightFormat
 from gpuselect.decision import Note
 from gpuselect.estimate.devices import device, peak_tflops
-from gpuselect.estimate.serving import Engine
+from gpuselect.estimate.roofline import Device
+from gpuselect.estimate.serving import NO_LIMIT, Engine
 from gpuselect.frameworks import eligible
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
@@ -18,13 +19,18 @@ from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.network_sites import HPC_SOFTWARE, hpc_site, network_precision, network_site, video_site
 from gpuselect.rules import Demands, reject
 from gpuselect.search import Site, site_counts
+from gpuselect.units import GIB
 from gpuselect.workload import Workload
 
-NATIVE_ENGINES = ("llama.cpp", "ollama", "exllamav2", "exllamav3", "mlx", "mlx-lm", "tensorrt-llm")
-PYTHON_FREE = frozenset(NATIVE_ENGINES)
+ENGINE_KEYS = {  # framework -> the engine whose measured constants stand for it
+    "ollama": "llama.cpp", "exllamav3": "exllamav2", "vllm-tpu": "tpu", "jetstream": "tpu",
+    "vllm-gaudi": "gaudi", "optimum-habana": "gaudi",
+}  # fmt: skip
+ACCUMULATES_16BIT = frozenset({"llama.cpp", "exllamav2", "mlc"})  # feasibility study (inference), E4
+LARGE_GIB = 70.0  # engines allow more sequences and longer steps from here on; same study, E14
 UNCALIBRATED_RATE = 0.5  # orders engines without measurements behind those with
+UNKNOWN_ENGINE = EngineTraits(host="server")
 HOST_POWER_W = 100.0  # a limit below it says that an edge device is meant
-EAGER_ENGINES = frozenset({"transformers"})
 FRAMEWORK_FAMILIES = {  # family of a model -> what frameworks.yaml calls it
     "cnn": "cnn", "detector": "detector", "vit": "vit", "encoder": "encoder", "speech": "speech",
     "encoder-decoder": "encoder-decoder", "diffusion-unet": "diffusion", "diffusion-dit": "diffusion",
@@ -110,8 +116,11 @@ def _on_card(accelerator: Accelerator, job: Job, workload: Workload) -> str:
 
 
 def card_precision(accelerator: Accelerator, precision: str, workload: Workload) -> str:
-    """The compute precision on this card: 16-bit defaults fall back to fp16 where bf16 is missing."""
+    """The compute precision on this card: defaults fall back to 16 bit, and to fp16 where bf16 is missing."""
     chosen = workload.weights if workload.task == "inference" else workload.precision
+    narrow = workload.task == "inference" and precision in ("fp8", "fp4")
+    if narrow and chosen is None and peak_tflops(accelerator, precision) is None:
+        precision = "bf16"
     if precision == "bf16" and chosen is None and peak_tflops(accelerator, "bf16") is None:
         return "fp16"
     return precision
@@ -196,17 +205,23 @@ def _site(
         case HpcJob():
             return hpc_site(accelerator, system, job, calibration, fixed)
     precision = card_precision(accelerator, demands.precision, workload)
-    serving = isinstance(job, ServingJob)
-    dev = device(accelerator, system, precision=precision, serving=serving, calibration=calibration)
-    if dev is None:
-        return None
     counts = site_counts(system, max_count=job.max_count, fixed=fixed)
     if isinstance(job, TrainingJob):
-        return Site(accelerator, system, dev, counts, precision=precision)
+        dev = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
+        return None if dev is None else Site(accelerator, system, dev, counts, precision=precision)
     engine = best_engine(able, calibration, several=max(counts) > 1)
+    rate = engine_precision(
+        engine, precision, weights=job.weights.id, fp4="fp4" in accelerator.dense_tflops
+    )  # fmt: skip
+    dev = device(accelerator, system, precision=rate, serving=True, calibration=calibration)
+    if dev is None:
+        return None
     return Site(
         accelerator, system, dev, counts,
-        engine=engine_of(engine, job.weights, calibration),
+        engine=engine_of(
+            engine, job.weights, calibration, hardware=serving_class(accelerator), precision=rate,
+            large=is_large(accelerator, dev),
+        ),
         engine_id=engine,
         weight_bytes=job.weight_bytes,
         precision=precision,
@@ -221,25 +236,65 @@ def best_engine(able: list[Framework], calibration: Calibration, *, several: boo
 
     def key(framework: Framework) -> tuple[bool, float]:
         splits = "tp" in framework.parallelism
-        return (several and splits, float(calibration.engines.get(framework.id, UNCALIBRATED_RATE)))
+        name = ENGINE_KEYS.get(framework.id, framework.id)
+        return (several and splits, float(calibration.engines.get(name, UNCALIBRATED_RATE)))
 
     return max(able, key=key).id
 
 
-def engine_of(name: str, weights: WeightFormat, calibration: Calibration) -> Engine:
-    """Calibrated factors of an engine with a weight format."""
+def engine_precision(name: str, precision: str, *, weights: str = "", fp4: bool = False) -> str:
+    """The rate that an engine multiplies at on a card (feasibility study, E4).
+
+    llama.cpp and its kin sum 16-bit products in 16 bit; TensorRT-LLM multiplies mxfp4 weights in fp8
+    where the card has `fp4`.
+
+    >>> engine_precision("ollama", "fp16"), engine_precision("vllm", "fp16")
+    ('fp16_acc16', 'fp16')
+    """
+    if weights == "mxfp4" and fp4 and name in ("tensorrt-llm", "vendor-tuned"):
+        return "fp8"
+    sums = ENGINE_KEYS.get(name, name) in ACCUMULATES_16BIT
+    return "fp16_acc16" if sums and precision in ("fp16", "bf16") else precision
+
+
+def is_large(accelerator: Accelerator, dev: Device) -> bool:
+    """True for cards that engines give their large defaults: from 70 GB on, A100 left out."""
+    return float(dev.usable_bytes) >= LARGE_GIB * GIB and not accelerator.id.startswith("a100")
+
+
+def engine_of(
+    name: str, weights: WeightFormat, calibration: Calibration, *, hardware: str = "hbm",
+    precision: str = "", large: bool = True,
+) -> Engine:  # fmt: skip
+    """Calibrated factors of an engine with a weight format on a class of cards, multiplied at `precision`."""
     serving = calibration.serving
-    relative = {"fp8": serving.fp8_relative, "fp4": serving.fp4_relative}.get(weights.compute, 1.0)
+    key = ENGINE_KEYS.get(name, name)
+    relative = {
+        "fp8": serving.fp8_relative, "int8": serving.fp8_relative, "fp4": serving.fp4_relative,
+    }.get(precision or weights.compute, 1.0)  # fmt: skip
     kernel = weights.kernel_class
+    launch = "fp8" if (kernel, precision) == ("none", "fp8") else kernel
+    traits = calibration.engine_traits.get(key, UNKNOWN_ENGINE)
+    size = "large" if large else "small"
     return Engine(
-        compute=float(calibration.engines.get(name, 1.0)) * float(relative),
+        compute=float(calibration.engines.get(key, 1.0)) * float(relative),
         memory=float(calibration.dequantise[kernel]),
         prefill=float(calibration.prefill_dequantise[kernel]),
-        python=name not in PYTHON_FREE,
-        eager=name in EAGER_ENGINES,
+        mixed=traits.mixed,
+        layer_split=traits.layer_split,
+        kernel=float(calibration.serving_kernel[hardware]),
+        python=traits.host == "server",
+        eager=traits.host == "eager",
+        host=float(calibration.launch[launch])
+        if traits.host == "eager"
+        else float(calibration.engine_host.get(key, 1.0)),
+        head_bytes=2.0 if weights.keeps_embeddings_16bit else float(weights.bits_per_weight) / 8.0,
+        expert_bytes=float(weights.bits_per_weight) / 8.0,
+        sequences=float(getattr(traits, f"sequences_{size}") or NO_LIMIT),
+        chunk=float(getattr(traits, f"chunk_{size}") or NO_LIMIT),
     )
 
 
 def covered(accelerator: Accelerator, calibration: Calibration) -> bool:
     """True when measurements of this very card are behind the constants."""
-    return accelerator.id in calibration.best_gemm
+    return accelerator.id in calibration.training_card

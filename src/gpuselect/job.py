@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from math import ceil
 
 from gpuselect.calibration import Calibration
-from gpuselect.catalog import Catalog, WeightFormat
+from gpuselect.catalog import Catalog, Model, WeightFormat
 from gpuselect.decision import Note
 from gpuselect.errors import InputError
 from gpuselect.estimate.memory import Recipe
+from gpuselect.estimate.memory_recipe import training_recipe
 from gpuselect.estimate.model_shape import shape_of
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
@@ -22,13 +23,8 @@ from gpuselect.workload import Workload
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
 DEFAULT_SEQ_LEN = 4096
 DEFAULT_DEADLINE_S = 30 * 86_400.0
-# weights, gradients, optimizer: mixed precision of arXiv 1910.02054, section 3.1, fp32 gradients
-TRAINABLE_BYTES = {
-    "bf16": (2.0, 4.0, 12.0), "fp16": (2.0, 4.0, 12.0), "fp8": (2.0, 4.0, 12.0),
-    "mxfp8": (2.0, 4.0, 12.0), "nvfp4": (2.0, 4.0, 12.0), "tf32": (4.0, 4.0, 8.0),
-    "fp32": (4.0, 4.0, 8.0),
-}  # fmt: skip
-SGD_BYTES = 4.0
+# words of a model's native precision -> weight format; experts, which are most of a mixture, come first
+NATIVE_FORMATS = (("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("int4", "int4-awq"), ("fp8", "fp8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +63,8 @@ class ServingJob:
     latency_s: float | None
     max_count: int
     label: str
+    percentile: float = 0.95  # of the time to first token under random arrivals
+    percentile_given: bool = False
 
 
 def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[Note]]:
@@ -181,9 +179,7 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
     if not pretrain:
         notes.append(Note("default-batch", _("64 sequences per optimizer step")))
         return 64
-    size = shape.active_params
-    tokens = 0.5e6 if size < 1e9 else 1e6 if size < 3e9 else 2e6 if size < 7e9 else 4e6
-    batch = 2 ** (ceil(tokens * 1.0486 / seq_len).bit_length() - 1)
+    batch = default_batch(shape, seq_len, pretrain=True)
     notes.append(
         Note(
             "default-batch",
@@ -193,75 +189,58 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
     return int(batch)
 
 
-def lora_params(*, shape: Shape, rank: int) -> float:
-    """Parameters of adapters on all linear layers: L r [2h + 2(h + d_kv) + 3(h + f)]."""
-    kv = shape.n_kv_heads * shape.head_dim
-    per_layer = 2 * shape.hidden + 2 * (shape.hidden + kv) + 3 * (shape.hidden + shape.ffn)
-    return float(shape.n_layers * rank * per_layer)
+def default_batch(shape: Shape, seq_len: int, *, pretrain: bool) -> int:
+    """Sequences per optimizer step where none is given: 0.5 to 4 million tokens by size, or 64.
 
-
-def training_recipe(
-    *,
-    shape: Shape,
-    method: str,
-    precision: str,
-    fused: bool,
-    optimizer: str,
-    lora_rank: int,
-    calibration: Calibration,
-) -> Recipe:
-    """Bytes per parameter and activation of a method, precision and optimizer.
-
-    Mixed precision holds 2 + 4 + 12 bytes per trained parameter (weights, fp32 gradients, AdamW
-    moments and master copy). LoRA keeps the base in 16 bit, QLoRA in 4.5 bits, adapters in fp32.
+    >>> from gpuselect.estimate.shape import typical_decoder
+    >>> default_batch(typical_decoder(params=7e9), 4096, pretrain=True)
+    1024
     """
-    weights, gradients, states = TRAINABLE_BYTES[precision]
-    if optimizer in ("sgd", "sgd-momentum"):
-        states = states - 8.0 + SGD_BYTES
-    elif optimizer in ("adamw8bit", "adamw-8bit", "adam8bit"):
-        states = states - 8.0 + 2.0
-    elif optimizer not in ("adamw", "adam"):
-        raise InputError(
-            _("unknown optimizer {name!r}; allowed: adamw, adamw-8bit, sgd").format(name=optimizer)
-        )
-    trainable, extra = shape.params, 0.0
-    if method in ("lora", "qlora"):
-        trainable = lora_params(shape=shape, rank=lora_rank)
-        embeddings = shape.embedding_params * (1 if shape.tied else 2)
-        quantised = 0.56 * (shape.params - embeddings) + 2.0 * embeddings
-        weights = quantised / shape.params if method == "qlora" else 2.0
-        gradients, states, extra = 4.0, 8.0, 4.0
-    memory = calibration.memory
-    scale = 2.0 if precision in ("fp32", "tf32") else 1.0
-    return Recipe(
-        weight_bytes=weights,
-        gradient_bytes=gradients,
-        optimizer_bytes=states,
-        act_hidden=scale * float(memory.act_hidden_fused if fused else memory.act_hidden_eager),
-        act_ffn=scale * float(memory.act_ffn_fused if fused else memory.act_ffn_eager),
-        checkpoint_bytes=2.0 * scale,
-        logits_bytes=float(memory.logits_bytes),
-        trainable_params=trainable,
-        trainable_weight_bytes=extra,
-        selective_share=float(memory.selective_share),
-    )
+    if not pretrain:
+        return 64
+    size = shape.active_params
+    tokens = 0.5e6 if size < 1e9 else 1e6 if size < 3e9 else 2e6 if size < 7e9 else 4e6
+    return int(2 ** (ceil(tokens * 1.0486 / seq_len).bit_length() - 1))
 
 
 def weights_in_format(*, shape: Shape, weights: WeightFormat) -> float:
-    """Bytes of all weights in a format; embeddings and head stay 16 bit where it says so."""
+    """Bytes of all weights in a format; embeddings and head stay 16 bit where it says so.
+
+    Four-bit floats of a mixture hold the routed experts; what every token meets stays 16 bit.
+    """
     bits = float(weights.bits_per_weight)
+    if weights.experts_only and shape.n_experts:
+        return (shape.expert_params * bits + (shape.params - shape.expert_params) * 16.0) / 8.0
     if weights.keeps_embeddings_16bit and bits < 16:
         embeddings = shape.embedding_params * (1 if shape.tied else 2)
         return ((shape.params - embeddings) * bits + embeddings * 16.0) / 8.0
     return shape.params * bits / 8.0
 
 
+def native_format(model: Model | None) -> str:
+    """Weight format that a model was published in when it is narrower than 16 bit, else empty."""
+    words = "" if model is None else str(model.native_precision or "")
+    return next((name for word, name in NATIVE_FORMATS if word in words), "")
+
+
+def _weights(workload: Workload, catalog: Catalog, notes: list[Note]) -> WeightFormat:
+    """The format asked for, else the one the model was published in, else bf16."""
+    if workload.weights is not None:
+        return resolve_format(workload.weights, catalog)
+    native = native_format(resolve_model(workload.model, catalog)) if workload.model else ""
+    if native:
+        found = resolve_format(native, catalog)
+        text = _("{name} weights, as the model was published").format(name=found.name)
+        notes.append(Note("native-weights", text))
+        return found
+    notes.append(Note("default-weights", _("bf16 weights (fp16 where the card lacks bf16)")))
+    return resolve_format("bf16", catalog)
+
+
 def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[Note]]:
     """Resolve an inference workload; the notes are its assumptions."""
     shape, label, notes = model_shape(workload, catalog)
-    if workload.weights is None:
-        notes.append(Note("default-weights", _("bf16 weights (fp16 where the card lacks bf16)")))
-    weights = resolve_format(workload.weights or "bf16", catalog)
+    weights = _weights(workload, catalog, notes)
     kv = workload.kv or "fp16"
     if workload.kv is None:
         notes.append(Note("default-kv", _("16-bit KV cache")))
@@ -280,14 +259,29 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
     concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
     if workload.concurrency is None and not workload.users:
         notes.append(Note("default-concurrency", _("8 concurrent sequences")))
-    if workload.percentile is not None:
+    if workload.percentile is not None and rate is None:
         text = _("bounds are checked on means: {p} tails are not modelled").format(p=workload.percentile)
         notes.append(Note("percentile-not-modelled", text))
+    elif rate is not None:
+        notes.append(Note("arrivals-modelled", _(
+            "requests arrive at random (Poisson), lengths do not vary; waiting is modelled, not validated"
+        )))  # fmt: skip
     job = ServingJob(
         shape=shape, weights=weights, weight_bytes=weights_in_format(shape=shape, weights=weights),
         kv=kv, kv_bytes={"fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp32": 4.0}.get(kv, 2.0),
         input_tokens=input_tokens, output_tokens=output_tokens, concurrency=concurrency,
         request_rate=rate, ttft_s=workload.ttft, tpot_s=workload.tpot, latency_s=workload.latency,
         max_count=1 if workload.single_card else workload.max_count or 16, label=label,
+        percentile=_percentile(workload.percentile), percentile_given=workload.percentile is not None,
     )  # fmt: skip
     return job, notes
+
+
+def _percentile(text: str | None) -> float:
+    """The percentile as a fraction; 0.95 where none is given.
+
+    >>> _percentile("p99"), _percentile(None)
+    (0.99, 0.95)
+    """
+    digits = (text or "p95").lstrip("pP")
+    return float(f"0.{digits}") if digits.isdigit() else 0.95

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil
-
 from gpuselect.calibration import Calibration
-from gpuselect.catalog import Catalog, Framework, Price, System
-from gpuselect.decision import Cost, Energy, FrameworkChoice, MemoryFit, Note, Offer, Option
+from gpuselect.catalog import Catalog, Framework
+from gpuselect.cost_detail import price_notes
+from gpuselect.costs import cost_of, deployment_power, energy_of, node_count, terms_of
+from gpuselect.decision import Cost, FrameworkChoice, MemoryFit, Note, Option
 from gpuselect.deployment import covered
 from gpuselect.frameworks import choose_engine, choose_library, choose_runtime
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.performance import breakdown_of, performance_of, run_hours
+from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours
 from gpuselect.plan import RECOMPUTE
 from gpuselect.search import TIGHT_FROM, Candidate, Site
-from gpuselect.tco import (
-    HOURS_PER_MONTH,
-    CostDefaults,
-    UnitPrice,
-    bill,
-    energy_kwh,
-    ownership_per_hour,
-    power_w,
-    price_age_months,
-    purchase_price,
-    rent_price,
-)
+from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
 from gpuselect.workload import Workload
 
 CLOSE_ABOVE = 1.15  # a miss up to this share of the usable memory is said to be close
-STALE_MONTHS = 6.0
 UNIT_RATES = ("output_tok_s", "images_per_s", "requests_per_s")  # what a cost per unit is counted in
 
 
@@ -62,122 +49,6 @@ def memory_fit(candidate: Candidate) -> MemoryFit:
     )
 
 
-def offer_of(row: Price) -> Offer:
-    """What a report shows of a price row."""
-    return Offer(
-        provider=row.provider, instance=row.instance, region=row.region, term=row.term,
-        as_of=row.as_of, source=row.source, is_offer=row.is_offer,
-    )  # fmt: skip
-
-
-def node_count(count: int, system: System | None) -> int:
-    """Nodes that hold `count` accelerators."""
-    return ceil(count / int(system.accelerators_per_node)) if system else count
-
-
-def deployment_power(
-    candidate: Candidate, site: Site, defaults: CostDefaults, *, serving: bool
-) -> float | None:
-    """Power of the deployment [W], None when the board power is unknown."""
-    if site.accelerator.power_w is None:
-        return None
-    share = defaults.serving_power_share if serving else defaults.training_power_share
-    count = float(candidate.plan.count)
-    host = float(site.system.host_power_w or 0.0) if site.system else 0.0
-    per_node = float(site.system.accelerators_per_node) if site.system else 1.0
-    nodes = count / per_node  # the share of a node that is used
-    return power_w(
-        count=count, accelerator_w=float(site.accelerator.power_w), host_w=host, nodes=nodes,
-        share=float(share),
-    )  # fmt: skip
-
-
-def _sharing_a_node(candidate: Candidate) -> int:
-    """Accelerators that must sit in one instance: all of a training run, one replica of a server."""
-    plan = candidate.plan
-    return int(plan.count // plan.replicas)
-
-
-def _rented(
-    candidate: Candidate, site: Site, workload: Workload, prices: Sequence[Price]
-) -> UnitPrice | None:
-    """On-demand rent of a candidate, None when no row is known or renting is not wanted."""
-    if workload.acquire == "buy":
-        return None
-    per_node = int(site.system.accelerators_per_node) if site.system else 1
-    return rent_price(
-        prices=prices, hardware=site.accelerator.id, count=int(candidate.plan.count),
-        together=min(_sharing_a_node(candidate), per_node), region=workload.region,
-    )  # fmt: skip
-
-
-def _bought(
-    candidate: Candidate, site: Site, workload: Workload, prices: Sequence[Price], defaults: CostDefaults,
-    today: str,
-) -> tuple[UnitPrice, float] | None:  # fmt: skip
-    """Price row and acquisition cost [USD] with server and network share; None when unknown."""
-    if workload.acquire == "rent":
-        return None
-    row, with_server = purchase_price(prices=prices, hardware=site.accelerator.id, today=today)
-    if row is None:
-        return None
-    alone = site.system is None or int(site.system.accelerators_per_node) == 1
-    factor = 1.0 if with_server or alone else float(defaults.server_factor)
-    count = int(candidate.plan.count)
-    network = float(defaults.network_share) if node_count(count, site.system) > 1 else 0.0
-    return row, bill(row.row, count) * factor / (1.0 - network)
-
-
-def cost_of(
-    candidate: Candidate,
-    site: Site,
-    *,
-    workload: Workload,
-    catalog: Catalog,
-    defaults: CostDefaults,
-    hours: float | None,
-    tokens_per_hour: float | None,
-    samples_per_hour: float | None,
-    power: float | None,
-    today: str,
-) -> Cost:
-    """Rent and purchase of a candidate; rent counts per hour where both are known."""
-    prices = catalog.prices_of.get(site.accelerator.id, ())
-    rented = _rented(candidate, site, workload, prices)
-    bought = _bought(candidate, site, workload, prices, defaults, today) if power is not None else None
-    rent = owned = None
-    items: list[tuple[str, float, str]] = []
-    if rented is not None:
-        rent = rented.usd * int(candidate.plan.count)
-        items.append((_("rent"), rent, "hour"))
-    if bought is not None and power is not None:
-        owned = ownership_per_hour(
-            acquisition=bought[1], power=power, defaults=defaults,
-            years=float(workload.years or defaults.years),
-            utilization=float(workload.utilization or defaults.utilization),
-            electricity=float(defaults.electricity_usd_kwh),
-        )  # fmt: skip
-        items.append((_("purchase with server and network share"), bought[1], "once"))
-        items.append((_("owned, per used hour"), owned, "hour"))
-    hourly = rent if rent is not None else owned
-    return Cost(
-        per_hour_usd=hourly,
-        per_run_usd=None if hourly is None or hours is None else hourly * hours,
-        per_month_usd=None if hourly is None or hours is not None else hourly * HOURS_PER_MONTH,
-        per_million_tokens_usd=None
-        if hourly is None or not tokens_per_hour
-        else hourly / tokens_per_hour * 1e6,
-        per_thousand_images_usd=None
-        if hourly is None or not samples_per_hour or tokens_per_hour
-        else hourly / samples_per_hour * 1e3,
-        acquisition_usd=None if bought is None else bought[1],
-        buy_per_hour_usd=owned,
-        items=tuple(items),
-        offer=None if rented is None else offer_of(rented.row),
-        purchase=None if bought is None else offer_of(bought[0].row),
-    )
-
-
 def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
     """True when measurements of this very card are behind the constants of the job's kind."""
     if isinstance(job, TrainingJob | ServingJob | HpcJob):
@@ -187,7 +58,9 @@ def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
     return site.accelerator.id in (network.trained_cards if training else network.served_cards)
 
 
-def warnings_of(candidate: Candidate, site: Site, cost: Cost, *, known: bool, today: str) -> tuple[Note, ...]:
+def warnings_of(
+    candidate: Candidate, site: Site, cost: Cost, *, known: bool, today: str, services_asked: bool = False
+) -> tuple[Note, ...]:
     """What a reader must know before relying on the option."""
     notes = []
     fit = memory_fit(candidate)
@@ -196,15 +69,7 @@ def warnings_of(candidate: Candidate, site: Site, cost: Cost, *, known: bool, to
         notes.append(Note("memory-tight", text))
     if not known:
         notes.append(Note("class-estimate", _("no measured rate of this card: its class predicts it")))
-    paid = cost.offer or cost.purchase
-    if paid is not None:
-        age = price_age_months(as_of=paid.as_of, today=today)
-        if age is None:
-            notes.append(Note("price-undated", _("the price of {p} is undated").format(p=paid.provider)))
-        elif age > STALE_MONTHS:
-            notes.append(Note("price-stale", _("the price is {age:.0f} months old").format(age=age)))
-        if not paid.is_offer:
-            notes.append(Note("price-not-an-offer", _("the price is a market figure, not an offer")))
+    notes += price_notes(cost, today=today, services_asked=services_asked)
     if site.accelerator.status == "legacy":
         text = _("superseded: check its supply and how long software supports it")
         notes.append(Note("legacy-part", text))
@@ -251,15 +116,18 @@ def build_option(
     weights, kv = (job.weights.id, job.kv) if isinstance(job, ServingJob) else ("", "")
     nodes = node_count(int(candidate.plan.count), site.system)
     power = deployment_power(candidate, site, defaults, serving=hours is None)
+    terms = terms_of(workload, defaults, service=hours is None)
     cost = cost_of(
-        candidate, site, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
+        candidate, site, terms=terms, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
         tokens_per_hour=per_hour.get("output_tok_s"),
         samples_per_hour=None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s"),
-        power=power, today=today,
+        streams=float(job.streams) if isinstance(job, VideoJob) else None, power=power, today=today,
     )  # fmt: skip
-    kwh = None
-    if power is not None:
-        kwh = energy_kwh(power=power, hours=hours or HOURS_PER_MONTH, pue=float(defaults.pue))
+    energy = energy_of(
+        site.accelerator, cost, terms=terms, workload=workload, catalog=catalog, defaults=defaults,
+        count=int(candidate.plan.count), power=power, hours=hours,
+        tokens_per_hour=per_hour.get("output_tok_s"),
+    )  # fmt: skip
     return Option(
         accelerator=site.accelerator.id,
         accelerator_name=site.accelerator.name,
@@ -274,12 +142,11 @@ def build_option(
         performance=performance,
         step_breakdown=breakdown_of(candidate, job),
         cost=cost,
-        energy=Energy(
-            power_w=power, kwh=kwh,
-            kgco2e=None if kwh is None else kwh * float(defaults.carbon_g_kwh) / 1000.0,
-        ),
-        warnings=warnings_of(
-            candidate, site, cost, known=is_covered(site, job, calibration), today=today
+        energy=energy,
+        warnings=load_notes(candidate, job)
+        + warnings_of(
+            candidate, site, cost, known=is_covered(site, job, calibration), today=today,
+            services_asked=bool(workload.storage or workload.egress),
         ),
     )  # fmt: skip
 

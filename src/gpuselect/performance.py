@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from gpuselect.calibration import Calibration, Quantiles
-from gpuselect.decision import Estimate
+from gpuselect.decision import Estimate, Note
 from gpuselect.deployment import covered
 from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.serving import Serving
@@ -14,6 +14,7 @@ from gpuselect.estimate.shape import training_flops
 from gpuselect.estimate.training import StepTime, mfu
 from gpuselect.estimate.video import Streams
 from gpuselect.estimate.vision import Pace
+from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.search import Candidate, Site
@@ -37,8 +38,8 @@ def training_performance(
     step = cast("StepTime", candidate.step)
     known = covered(site.accelerator, calibration)
     adapter = job.method in ("lora", "qlora")
-    cut = "training-adapter" if adapter else "training" if known else "training-uncovered"
-    quantiles = calibration.quantiles[cut]
+    kind = "moe" if job.shape.n_experts else job.method if adapter else "dense"
+    quantiles = calibration.quantiles[f"training-{kind if known or adapter else 'uncovered'}"]
     seconds, count = float(step.total), float(candidate.plan.count)
     step_tokens = float(job.global_batch * job.seq_len)
     tokens_per_s = step_tokens / seconds
@@ -54,17 +55,43 @@ def training_performance(
 
 
 def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[str, Estimate]:
-    """TTFT (unloaded), TPOT, latency and rates with intervals."""
+    """TTFT, TPOT, latency and rates with intervals.
+
+    TTFT is that of an idle server; with arrivals the mean under their load, whose waiting part has no
+    validated interval (`load_notes` says so).
+    """
     state = cast("Serving", candidate.serving)
-    decode = calibration.quantiles["decode" if state.batch <= 1 else "throughput"]
-    prefill, load = calibration.quantiles["prefill"], calibration.quantiles["throughput"]
+    alone = state.batch <= 1
+    of = calibration.quantiles
+    step, whole, load = (
+        (of["decode"], of["single-stream"], of["single-stream"])
+        if alone
+        else (of["tpot"], of["tpot"], of["throughput"])
+    )
+    first = state.ttft_unloaded if candidate.load is None else candidate.load.ttft
+    wait = max(first - state.ttft_unloaded, 0.0)
     return {
-        "ttft_ms": duration(1e3 * state.ttft_unloaded, prefill),
-        "tpot_ms": duration(1e3 * state.tpot, decode),
-        "latency_ms": duration(1e3 * state.latency, decode),
+        "ttft_ms": duration(1e3 * first, of["prefill"]),
+        "tpot_ms": duration(1e3 * state.tpot, step),
+        "latency_ms": duration(1e3 * (state.latency + wait), whole),
         "output_tok_s": rate(state.output_tokens_per_s, load),
         "requests_per_s": rate(state.requests_per_s, load),
     }
+
+
+def load_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
+    """State of the queue and the tail of the time to first token, for a server with arrivals."""
+    load = candidate.load
+    if load is None or not isinstance(job, ServingJob):
+        return ()
+    text = _(
+        "uses {used:.0f} % of its capacity; time to first token under this load {mean:.0f} ms, "
+        "{name} {tail:.0f} ms: modelled, not validated"
+    ).format(
+        used=100.0 * load.utilisation, mean=1e3 * load.ttft, tail=1e3 * load.ttft_tail,
+        name=f"p{100.0 * job.percentile:g}",
+    )  # fmt: skip
+    return (Note("queue-stable", text),)
 
 
 def step_shares(candidate: Candidate) -> dict[str, float]:

@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 
 RECOMPUTE = ("none", "selective", "full")
+SCHEDULES = ("1f1b", "zero-bubble")
+ZERO_BUBBLE = SCHEDULES.index("zero-bubble")
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL = (1, 2, 4, 8, 16, 32)
 MICRO_BATCHES = (1, 2, 4, 8)
+VIRTUAL_STAGES = (4, 5, 3, 2)  # tried in this order
+LONG_RUN = 16  # micro-batches per stage from which the bubble is below 7 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class Plan:
     micro_batch: Any = 1
     grad_accum: Any = 1
     replicas: Any = 1
+    virtual: Any = 1  # stages of the pipeline that one rank holds, interleaved
+    schedule: Any = 0  # index into SCHEDULES
 
 
 def take(record: Any, index: Any) -> Any:
@@ -86,6 +92,7 @@ def training_plans(
 
     tp divides the heads and stays inside the fast domain, pp divides the layers, ep divides the
     experts and the data-parallel width, and micro_batch * dp * grad_accum = global_batch exactly.
+    Where a pipeline would idle long, interleaved stages are tried beside plain ones.
     """
     plans = []
     tps = [pins["tp"]] if "tp" in pins else [t for t in TENSOR_PARALLEL if t <= max_tp]
@@ -102,18 +109,33 @@ def training_plans(
             continue
         if pins.get("dp", dp) != dp or pins.get("grad_accum", accum) != accum:
             continue
-        for ep, zero, recompute in product(
+        for ep, zero, recompute, virtual in product(
             _expert_widths(n_experts=n_experts, dp=dp, tp=tp, pins=pins),
             _zero_stages(dp=dp, pp=pp, pins=pins),
             recomputes,
+            _virtual_stages(layers=n_layers // pp, pp=pp, accum=accum, pins=pins),
         ):
             plans.append(
                 Plan(
                     count=count, tp=tp, pp=pp, dp=dp, ep=ep, cp=cp, zero_stage=zero,
-                    recompute=recompute, micro_batch=micro_batch, grad_accum=accum,
+                    recompute=recompute, micro_batch=micro_batch, grad_accum=accum, virtual=virtual,
+                    schedule=pins.get("schedule", 0),
                 )
             )  # fmt: skip
     return plans
+
+
+def _virtual_stages(*, layers: int, pp: int, accum: int, pins: Mapping[str, int]) -> tuple[int, ...]:
+    """Stages per rank: one, and the most that divide a rank's layers where the bubble is long.
+
+    Interleaving needs a whole number of rounds of micro-batches (arXiv 2104.04473, section 2.2).
+    """
+    if pp == 1 or accum % pp:
+        return (1,)
+    if "virtual" in pins:
+        return (pins["virtual"],) if layers % pins["virtual"] == 0 else ()
+    most = next((v for v in VIRTUAL_STAGES if layers % v == 0), 1)
+    return (1, most) if most > 1 and accum < LONG_RUN * pp else (1,)
 
 
 def _expert_widths(*, n_experts: int, dp: int, tp: int, pins: Mapping[str, int]) -> list[int]:
@@ -134,17 +156,28 @@ def _zero_stages(*, dp: int, pp: int, pins: Mapping[str, int]) -> list[int]:
 
 
 def serving_plans(
-    *, count: int, n_heads: int, n_layers: int, max_tp: int, pins: Mapping[str, int]
-) -> list[Plan]:
-    """Every valid serving plan: tp * pp accelerators hold one replica, the rest are replicas."""
+    *, count: int, n_heads: int, n_layers: int, max_tp: int, pins: Mapping[str, int], n_experts: int = 0,
+    max_ep: int = 1,
+) -> list[Plan]:  # fmt: skip
+    """Every valid serving plan: tp * pp * dp accelerators hold one replica, the rest are replicas.
+
+    Mixtures may copy their dense part over dp ranks inside the fast domain and spread the experts over
+    tp * dp = ep of them.
+    """
     plans = []
     tps = [pins["tp"]] if "tp" in pins else [t for t in TENSOR_PARALLEL if t <= max_tp]
     pps = [pins["pp"]] if "pp" in pins else [1, 2, 4, 8]
-    for tp, pp in product(tps, pps):
-        if count % (tp * pp) or n_heads % tp or (pp > 1 and n_layers < pp):
+    dps = [w for w in (1, 2, 4, 8, 16) if n_experts or w == 1]
+    for tp, pp, dp in product(tps, pps, dps):
+        if count % (tp * pp * dp) or n_heads % tp or (pp > 1 and n_layers < pp):
             continue
-        replicas = count // (tp * pp)
-        if pins.get("replicas", replicas) != replicas or pins.get("ep", tp) not in (1, tp):
+        if dp > 1 and (pp > 1 or tp * dp > max_ep or n_experts % (tp * dp)):
             continue
-        plans.append(Plan(count=count, tp=tp, pp=pp, ep=pins.get("ep", 1), replicas=replicas))
+        replicas = count // (tp * pp * dp)
+        if pins.get("replicas", replicas) != replicas or pins.get("dp", dp) != dp:
+            continue
+        ep = tp * dp if dp > 1 else pins.get("ep", 1)
+        if pins.get("ep", ep) != ep or (dp == 1 and ep not in (1, tp)):
+            continue
+        plans.append(Plan(count=count, tp=tp, pp=pp, dp=dp, ep=ep, replicas=replicas))
     return plans

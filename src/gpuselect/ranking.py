@@ -80,13 +80,24 @@ def select(
             pool = within
         affordable = [o for o in pool if within_budget(o, workload)]
         if not affordable:
-            missed[name] = Note("over-budget", _budget_text(pool))
+            missed[name] = _over_budget(pool, workload)
             continue
         chosen.append(min(affordable, key=_count_key))
     only_late = all(note.code == "deadline-missed" for note in missed.values())
     if not getattr(job, "deadline_given", True) and not chosen and only_late:
         chosen = [o for o in late if within_budget(o, workload)]
     return chosen, missed
+
+
+def _over_budget(pool: Sequence[Option], workload: Workload) -> Note:
+    """Which budget no count keeps: money, or carbon."""
+    limit = workload.carbon_budget
+    if limit is not None and not any(within_carbon_budget(o, limit) for o in pool):
+        known = [o.energy.kgco2e for o in pool if o.energy.kgco2e is not None]
+        if not known:
+            return Note("over-carbon", _("its power is unknown"))
+        return Note("over-carbon", _("at least {kg:.4g} kg CO2e").format(kg=min(known)))
+    return Note("over-budget", _budget_text(pool))
 
 
 def _budget_text(pool: Sequence[Option]) -> str:
@@ -130,17 +141,30 @@ def within_budget(option: Option, workload: Workload) -> bool:
     says so; one without a period holds for the run, or for the purchase when buying.
     """
     budget = workload.budget
+    if workload.carbon_budget is not None and not within_carbon_budget(option, workload.carbon_budget):
+        return False
     if budget is None:
         return True
     cost = option.cost
     periods = {"hour": 1.0, "month": HOURS_PER_MONTH, "year": HOURS_PER_YEAR}
-    value = cost.acquisition_usd if workload.acquire == "buy" else run_cost(option)
+    value = cost.acquisition_usd if cost.basis == "buy" or workload.acquire == "buy" else run_cost(option)
     if budget.per in periods:
         value = None if cost.per_hour_usd is None else cost.per_hour_usd * periods[budget.per]
+        if budget.per != "hour" and cost.per_month_usd is not None:  # a service: the hours in use
+            value = cost.per_month_usd * periods[budget.per] / HOURS_PER_MONTH
     elif budget.per == "million-tokens":
         value = cost.per_million_tokens_usd
     limit = budget.amount * (option.count if budget.per_accelerator else 1)
     return value is not None and value <= limit
+
+
+def within_carbon_budget(option: Option, limit: float) -> bool:
+    """True when operation and the share of making the hardware stay below a limit [kg CO2e].
+
+    Unknown carbon of operation is not inside; unknown embodied carbon is left out.
+    """
+    energy = option.energy
+    return energy.kgco2e is not None and energy.kgco2e + (energy.embodied_kgco2e or 0.0) <= limit
 
 
 def criteria_of(options: Sequence[Option], catalog: Catalog) -> list[dict[str, float]]:
@@ -198,7 +222,8 @@ def rank(
     scored = _scored(list(chosen), workload, catalog)
     priced = [o for o in scored if run_cost(o) is not None]
     unpriced = [o for o in scored if run_cost(o) is None]
-    ranked = _with_roles(_ties(priced), everything, job) if priced else []
+    affordable = [o for o in everything if within_budget(o, workload)]
+    ranked = _with_roles(_ties(priced), affordable, job) if priced else []
     return (
         [replace(o, reasons=reasons(o, scored)) for o in ranked],
         [replace(o, reasons=reasons(o, scored)) for o in unpriced],
@@ -347,6 +372,9 @@ FLAG_KEYS = (
     "input_tokens", "output_tokens", "concurrency", "request_rate", "latency", "batch", "image_size",
     "steps", "samples", "epochs", "streams", "fps", "codec", "interval", "fp64", "flops", "bytes",
     "memory", "tp", "pp", "dp", "micro_batch", "recompute",
+    "acquire", "term", "region", "utilization", "years", "wacc", "residual", "support", "licence", "staff",
+    "colocation", "electricity", "pue", "carbon", "carbon_price", "carbon_budget", "storage", "egress",
+    "interruptions", "checkpoint", "restart",
 )  # fmt: skip
 
 

@@ -127,6 +127,31 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "The price row behind the cost is older than six months.", "data/prices.csv",
         "Ask the provider, and give the quotation in an overlay.",
     ),
+    "over-carbon": Explanation(
+        "Every fitting plan emits more than the carbon budget, where its machines stand.",
+        "data/regions.csv", "A larger --carbon-budget, or a region with cleaner electricity.",
+    ),
+    "services-unknown": Explanation(
+        "The catalog has no rate for storage or egress of the provider that is cheapest.",
+        "data/defaults.yaml, storage_usd_gb_month and egress_usd_gb",
+        "Ask the provider, and give the rate in an overlay (defaults.yaml).",
+    ),
+    "spot-interruptions": Explanation(
+        "Spot machines can be taken away. Lost work and restarts are counted as hours paid for nothing; how "
+        "often that happens is an assumption, because no table by accelerator was found.",
+        "data/defaults.yaml, interruptions_per_day, checkpoint_min, restart_min",
+        "Give your own --interruptions, --checkpoint and --restart.",
+    ),
+    "reserved-commitment": Explanation(
+        "A reserved machine is paid for all hours of its term, also those in which it stands idle.",
+        "data/prices.csv", "A higher --utilization, or --term on-demand.",
+    ),
+    "breakeven": Explanation(
+        "The share of all hours from which owning costs less than renting, with purchase, interest, resale, "
+        "rack and energy on one side and the rent of used hours on the other.",
+        "docs/methodology.md, cost",
+        "--acquire rent or buy decides; --years, --utilization and --wacc move it.",
+    ),
     "price-not-an-offer": Explanation(
         "The price is a market median or a list price that somebody reported, not an offer.",
         "data/prices.csv, column is_offer",

@@ -5,8 +5,8 @@ For every (card, count) the best fitting plan is kept, and for every card the ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,17 @@ from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.devices import device_table
 from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.memory import Memory, serving_memory, training_memory
+from gpuselect.estimate.queueing import Load, load_of, running_batch
 from gpuselect.estimate.roofline import Device
-from gpuselect.estimate.serving import Engine, Serving, steady_state
-from gpuselect.estimate.training import StepTime, step_time
+from gpuselect.estimate.serving import (
+    Engine,
+    Serving,
+    decode_step_time,
+    prefill_time,
+    steady_state,
+    weight_bytes_per_rank,
+)
+from gpuselect.estimate.training import Method, StepTime, step_time
 from gpuselect.estimate.video import Streams
 from gpuselect.estimate.vision import Pace, Runtime
 from gpuselect.job import ServingJob, TrainingJob
@@ -26,7 +34,7 @@ from gpuselect.plan import Plan, node_counts, serving_plans, stack, take, traini
 from gpuselect.units import GIB
 
 TIGHT_FROM, TIGHT_PENALTY = 0.85, 1.05  # a roomy plan is preferred to a tight one 5 % faster
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+MOST_SEQUENCES = 1024.0  # that a replica is asked to run at once, whatever memory and engine allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,7 @@ class Candidate:
     step: StepTime | None = None
     serving: Serving | None = None
     pace: Pace | Streams | Run | None = None  # networks of samples, video, scientific codes
+    load: Load | None = None  # a server with arrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +99,39 @@ def _concatenate(grids: list[Plan]) -> Plan:
 
 def training_grid(
     sites: Sequence[Site], job: TrainingJob, pins: Mapping[str, int]
-) -> tuple[np.ndarray, Plan] | None:
-    """All valid plans of all sites: the site index of each, and the plans as arrays."""
-    cache: dict[tuple[int, int], Plan | None] = {}
-    index, grids = [], []
+) -> tuple[np.ndarray, np.ndarray, Plan] | None:
+    """All valid plans of all sites: the site of each, its row among the plans that differ, and those plans.
+
+    Sites of equal width and count share their plans, so that memory is computed once for each.
+    """
+    rows: dict[tuple[int, int], np.ndarray] = {}
+    index, picked, grids, known = [], [], [], 0
     for number, site in enumerate(sites):
         for count in site.counts:
             key = (count, 1 if job.method == "qlora" else _max_tp(site))  # 4-bit kernels do not split
-            if key not in cache:
+            if key not in rows:
                 plans = training_plans(
                     count=count, global_batch=job.global_batch, n_layers=job.shape.n_layers,
                     n_heads=job.shape.n_heads, n_experts=job.shape.n_experts, max_tp=key[1],
                     allow_pp=job.method in ("pretrain", "full"), pins=pins,
                 )  # fmt: skip
-                cache[key] = stack(plans) if plans else None
-            grid = cache[key]
-            if grid is not None:
-                grids.append(grid)
-                index.append(np.full(len(grid.count), number))
+                rows[key] = np.arange(known, known + len(plans))
+                known += len(plans)
+                if plans:
+                    grids.append(stack(plans))
+            picked.append(rows[key])
+            index.append(np.full(len(rows[key]), number))
     if not grids:
         return None
-    return np.concatenate(index), _concatenate(grids)
+    return np.concatenate(index), np.concatenate(picked), _concatenate(grids)
+
+
+def method_of(job: TrainingJob) -> Method:
+    """What the step time needs to know of the method."""
+    return Method(
+        fused=job.fused, frozen_base=job.method in ("lora", "qlora"), quantised=job.method == "qlora",
+        wide=job.precision in ("fp32", "tf32"),
+    )  # fmt: skip
 
 
 def search_training(
@@ -121,13 +142,15 @@ def search_training(
     grid = training_grid(sites, job, pins)
     if grid is None:
         return Found((), {}, {})
-    index, plan = grid
+    index, picked, plans = grid
     usable = np.array([s.device.usable_bytes for s in sites])[index] - reserve
     memory = training_memory(
-        shape=job.shape, plan=plan, recipe=job.recipe, seq_len=job.seq_len,
+        shape=job.shape, plan=plans, recipe=job.recipe, seq_len=job.seq_len,
         fragmentation=float(calibration.memory.fragmentation),
         context_bytes=float(calibration.memory.training_context_gib) * GIB,
     )  # fmt: skip
+    memory = take(as_arrays(memory, len(plans.count)), picked)
+    plan = take(plans, picked)
     fits = memory.total <= usable
     misses = nearest_misses(index, plan, memory, usable, fits)
     if not fits.any():
@@ -136,8 +159,7 @@ def search_training(
     step = step_time(
         shape=job.shape, plan=plan, recipe=job.recipe,
         device=device_table([s.device for s in sites], index),
-        constants=calibration.training, seq_len=job.seq_len, fused=job.fused,
-        frozen_base=job.method in ("lora", "qlora"),
+        constants=calibration.training, seq_len=job.seq_len, method=method_of(job),
     )  # fmt: skip
     step = as_arrays(step, len(index))
     tight = memory.total > TIGHT_FROM * usable
@@ -156,7 +178,7 @@ def best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndar
 def candidates_of(
     rows: np.ndarray, index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray,
     *, step: StepTime | None = None, serving: Serving | None = None,
-    pace: Pace | Streams | Run | None = None,
+    pace: Pace | Streams | Run | None = None, load: Load | None = None,
 ) -> tuple[Candidate, ...]:  # fmt: skip
     """The chosen rows of a search as candidates of plain numbers."""
     columns = zip(
@@ -167,6 +189,7 @@ def candidates_of(
         _records(step, rows) if step is not None else [None] * len(rows),
         _records(serving, rows) if serving is not None else [None] * len(rows),
         _records(pace, rows) if pace is not None else [None] * len(rows),
+        _records(load, rows) if load is not None else [None] * len(rows),
         strict=True,
     )
     return tuple(Candidate(*values) for values in columns)
@@ -212,33 +235,26 @@ def as_arrays(record: Any, size: int) -> Any:
 
 def serving_grid(
     sites: Sequence[Site], job: ServingJob, pins: Mapping[str, int]
-) -> tuple[np.ndarray, Plan, np.ndarray] | None:
-    """All plans of all sites with the batch per replica as a further dimension."""
-    index, grids, batches = [], [], []
-    cache: dict[tuple[int, int], Plan | None] = {}
+) -> tuple[np.ndarray, Plan] | None:
+    """All plans of all sites: the site index of each, and the plans as arrays."""
+    index, grids = [], []
+    cache: dict[tuple[int, int, int], Plan | None] = {}
     for number, site in enumerate(sites):
         for count in site.counts:
-            key = (count, _max_tp(site))
+            key = (count, _max_tp(site), int(site.device.domain))
             if key not in cache:
                 plans = serving_plans(
                     count=count, n_heads=job.shape.n_heads, n_layers=job.shape.n_layers,
-                    max_tp=key[1], pins=pins,
+                    n_experts=job.shape.n_experts, max_tp=key[1], max_ep=key[2], pins=pins,
                 )  # fmt: skip
                 cache[key] = stack(plans) if plans else None
             grid = cache[key]
-            if grid is None:
-                continue
-            if job.request_rate is None:
-                sizes = [np.ceil(job.concurrency / grid.replicas)]
-            else:
-                sizes = [np.full(len(grid.count), float(b)) for b in BATCHES]
-            for size in sizes:
+            if grid is not None:
                 grids.append(grid)
                 index.append(np.full(len(grid.count), number))
-                batches.append(size)
     if not grids:
         return None
-    return np.concatenate(index), _concatenate(grids), np.concatenate(batches)
+    return np.concatenate(index), _concatenate(grids)
 
 
 def search_serving(
@@ -247,64 +263,133 @@ def search_serving(
 ) -> Found:  # fmt: skip
     """Best plan that fits and meets the bounds, for each site and count.
 
-    With a request rate: plans must sustain it, and the fastest per token wins; without one the
+    With a request rate: plans must sustain it, and the shortest latency wins; without one the
     output rate at the given concurrency decides.
     """
     grid = serving_grid(sites, job, pins)
     if grid is None:
         return Found((), {}, {})
-    index, plan, batch = grid
+    index, plan = grid
     usable = np.array([s.device.usable_bytes for s in sites])[index] - reserve
-    weights = np.array([s.weight_bytes for s in sites])[index]
-    memory = serving_memory(
-        shape=job.shape, plan=plan, weight_bytes=weights, sequences=batch,
-        context=job.input_tokens + job.output_tokens, kv_bytes=job.kv_bytes,
-        prefill_tokens=min(job.input_tokens, 8192),
-        context_bytes=float(calibration.memory.serving_context_gib) * GIB,
-    )  # fmt: skip
+    engine = engine_table(sites, index)
+    batch = np.ones(len(index)) if job.request_rate else np.ceil(job.concurrency / plan.replicas)
+    memory = serving_need(sites, job, index, plan, engine, batch, calibration)
     fits = memory.total <= usable
     misses = nearest_misses(index, plan, memory, usable, fits)
     if not fits.any():
         return Found((), *misses)
-    index, plan, memory = index[fits], take(plan, fits), take(memory, fits)
-    usable, weights, batch = usable[fits], weights[fits], batch[fits]
-    state = _serving_state(sites, job, index, plan, weights, batch, calibration)
-    good = meets_bounds(job, state)
-    cost = np.where(good, 0.0, 1e12) - state.output_tokens_per_s
+    index, plan, memory, engine = index[fits], take(plan, fits), take(memory, fits), take(engine, fits)
+    usable, batch, load = usable[fits], batch[fits], None
+    closed = closed_loop(sites, job, index, plan, engine, calibration)
+    if job.request_rate:
+        most = most_sequences(memory, usable, engine)
+        batch, load = arrivals(sites, job, index, plan, engine, most, closed, calibration)
+        memory = serving_need(sites, job, index, plan, engine, batch, calibration)
+    state = as_arrays(closed(batch), len(index))
+    if not job.request_rate:  # replicas that get fewer sequences, or none, do not count in full
+        used = job.concurrency / (plan.replicas * batch)
+        state = replace(
+            state, requests_per_s=state.requests_per_s * used,
+            output_tokens_per_s=state.output_tokens_per_s * used,
+        )  # fmt: skip
+    good = meets_bounds(job, state, load)
+    cost = np.where(good, 0.0, 1e12) + (state.latency if load is not None else -state.output_tokens_per_s)
     best = best_rows(index, plan.count, cost)
     best = best[good[best]]
-    return Found(candidates_of(best, index, plan, memory, usable, serving=state), *misses)
+    return Found(candidates_of(best, index, plan, memory, usable, serving=state, load=load), *misses)
 
 
-def _serving_state(
-    sites: Sequence[Site], job: ServingJob, index: np.ndarray, plan: Plan, weights: np.ndarray,
+def engine_table(sites: Sequence[Site], index: np.ndarray) -> Engine:
+    """Engines of the sites as arrays, one element per candidate."""
+    engines = [s.engine or Engine(1.0, 1.0, 1.0) for s in sites]
+    return Engine(**{f.name: np.array([getattr(e, f.name) for e in engines])[index] for f in fields(Engine)})
+
+
+def serving_need(
+    sites: Sequence[Site], job: ServingJob, index: np.ndarray, plan: Plan, engine: Engine,
     batch: np.ndarray, calibration: Calibration,
-) -> Serving:  # fmt: skip
-    engines = [s.engine for s in sites]
-    engine = Engine(
-        compute=np.array([e.compute if e else 1.0 for e in engines])[index],
-        memory=np.array([e.memory if e else 1.0 for e in engines])[index],
-        prefill=np.array([e.prefill if e else 1.0 for e in engines])[index],
-        python=np.array([e.python if e else True for e in engines])[index],
-        eager=np.array([e.eager if e else False for e in engines])[index],
-    )
-    state = steady_state(
-        shape=job.shape, plan=plan, device=device_table([s.device for s in sites], index),
-        engine=engine, constants=calibration.serving, weight_bytes=weights, kv_bytes=job.kv_bytes,
-        input_tokens=float(job.input_tokens), output_tokens=float(job.output_tokens), batch=batch,
+) -> Memory:  # fmt: skip
+    """Need per accelerator [B] of `batch` sequences per replica, each with its whole context."""
+    weights = np.array([s.weight_bytes for s in sites])[index]
+    held = weight_bytes_per_rank(shape=job.shape, plan=plan, engine=engine, weight_bytes=weights)
+    return serving_memory(
+        shape=job.shape, plan=plan, weight_bytes=held * plan.tp * plan.pp, sequences=batch / plan.dp,
+        context=job.input_tokens + job.output_tokens, kv_bytes=job.kv_bytes,
+        prefill_tokens=min(job.input_tokens, 8192),
+        context_bytes=float(calibration.memory.serving_context_gib) * GIB,
     )  # fmt: skip
-    return as_arrays(state, len(index))  # type: ignore[no-any-return]
 
 
-def meets_bounds(job: ServingJob, state: Serving) -> np.ndarray:
-    """True where TTFT, TPOT, latency and the request rate hold."""
+def most_sequences(memory: Memory, usable: np.ndarray, engine: Engine) -> np.ndarray:
+    """Sequences per replica that memory and engine allow; `memory` is the need of one."""
+    per_sequence = memory.kv_cache
+    free = np.floor((usable - memory.total) / per_sequence + 1.0)
+    return np.asarray(np.clip(free, 1.0, np.minimum(engine.sequences, MOST_SEQUENCES)))
+
+
+def closed_loop(
+    sites: Sequence[Site], job: ServingJob, index: np.ndarray, plan: Plan, engine: Engine,
+    calibration: Calibration,
+) -> Callable[[np.ndarray], Serving]:  # fmt: skip
+    """Steady state of every candidate as a function of the batch per replica."""
+    device = device_table([s.device for s in sites], index)
+    weights = np.array([s.weight_bytes for s in sites])[index]
+
+    def state(batch: np.ndarray) -> Serving:
+        return steady_state(
+            shape=job.shape, plan=plan, device=device, engine=engine, constants=calibration.serving,
+            weight_bytes=weights, kv_bytes=job.kv_bytes, input_tokens=float(job.input_tokens),
+            output_tokens=float(job.output_tokens), batch=batch,
+        )  # fmt: skip
+
+    return state
+
+
+def arrivals(
+    sites: Sequence[Site], job: ServingJob, index: np.ndarray, plan: Plan, engine: Engine,
+    most: np.ndarray, closed: Callable[[np.ndarray], Serving], calibration: Calibration,
+) -> tuple[np.ndarray, Load]:  # fmt: skip
+    """Batch that the arrivals keep running on each replica, and the wait for the first token."""
+    device = device_table([s.device for s in sites], index)
+    weights = np.array([s.weight_bytes for s in sites])[index]
+    rate = (job.request_rate or 0.0) / plan.replicas
+    batch = running_batch(
+        rate=rate, requests_per_s=lambda b: closed(b).requests_per_s / plan.replicas, most=most
+    )
+    terms: dict[str, Any] = {
+        "shape": job.shape, "plan": plan, "device": device, "engine": engine,
+        "constants": calibration.serving, "weight_bytes": weights,
+    }  # fmt: skip
+    prefill = prefill_time(**terms, tokens=float(job.input_tokens))
+    step = decode_step_time(
+        **terms, kv_bytes=job.kv_bytes, batch=batch, context=job.input_tokens + job.output_tokens / 2.0
+    )
+    load = load_of(
+        rate=rate, capacity=closed(most).requests_per_s / plan.replicas, prefill=prefill, step=step,
+        chunks=np.maximum(np.ceil(job.input_tokens / engine.chunk), 1.0), service=closed(batch).latency,
+        slots=most, overhead=calibration.serving.server_overhead_s * engine.python,
+        percentile=job.percentile,
+    )  # fmt: skip
+    return batch, as_arrays(load, len(index))
+
+
+def meets_bounds(job: ServingJob, state: Serving, load: Load | None = None) -> np.ndarray:
+    """True where TTFT, TPOT, latency and the request rate hold.
+
+    With arrivals: TTFT under load at the asked percentile (else the mean), and a queue that does not grow.
+    """
     good = np.ones(np.shape(state.tpot), dtype=bool)
+    wait = np.zeros(np.shape(state.tpot))
+    if load is not None:
+        first = load.ttft_tail if job.percentile_given else load.ttft
+        good &= load.stable
+        wait = np.maximum(first - state.ttft_unloaded, 0.0)
     if job.ttft_s is not None:
-        good &= state.ttft_unloaded <= job.ttft_s
+        good &= state.ttft_unloaded + wait <= job.ttft_s
     if job.tpot_s is not None:
         good &= state.tpot <= job.tpot_s
     if job.latency_s is not None:
-        good &= state.latency <= job.latency_s
+        good &= state.latency + wait <= job.latency_s
     if job.request_rate is not None:
         good &= state.requests_per_s >= job.request_rate
     return good

@@ -78,12 +78,30 @@ class Workload(BaseModel):
     flops: float | None = None
     bytes: float | None = None
     memory: float | None = None
-    # money and place: utilization is a fraction
-    budget: Money | None = None
+    # money and place: shares are fractions, USD; checkpoint and restart [s]
+    budget: Money | None = None  # in USD
+    exchange_rates: dict[str, float] = {}  # USD for one unit of a currency
+    carbon_budget: float | None = None  # kg CO2e of the run, or of a month of service
     acquire: Literal["rent", "buy", "any"] | None = None
+    term: Literal["on-demand", "reserved-1y", "reserved-3y", "spot"] | None = None  # of the rent
     region: str | None = None
     utilization: float | None = None
     years: float | None = None
+    wacc: float | None = None  # cost of capital, a year
+    residual: float | None = None  # resale at the end, share of the purchase
+    support: float | None = None  # share of the purchase, a year
+    licence: float | None = None  # software, per accelerator and year
+    staff: float | None = None  # of this deployment, a year
+    colocation: float | None = None  # per kW and month
+    electricity: float | None = None  # per kWh
+    pue: float | None = None
+    carbon: float | None = None  # of the grid [g CO2e/kWh]
+    carbon_price: float | None = None  # per tonne
+    storage: float | None = None  # kept in a rented cloud [bytes]
+    egress: float | None = None  # out of a rented cloud, a month [bytes]
+    interruptions: float | None = None  # of one spot machine, a day
+    checkpoint: float | None = None
+    restart: float | None = None
     # hardware: have is (count, name as written), reserve [bytes], max_power_w [W]
     have: tuple[tuple[int, str], ...] = ()
     reserve: float | None = None

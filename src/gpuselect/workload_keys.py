@@ -19,6 +19,7 @@ from gpuselect.quantities import (
     Reading,
     Streams,
     TrainingSet,
+    in_usd,
     parse_accelerators,
     parse_bytes,
     parse_context,
@@ -31,6 +32,7 @@ from gpuselect.quantities import (
     parse_percent,
     parse_power,
     parse_rate,
+    parse_rates,
     parse_resolution,
     parse_samples,
     parse_streams,
@@ -53,6 +55,11 @@ _PRECISIONS = {name: name for name in PRECISIONS} | {
 }  # fmt: skip
 _CODECS = {"h264": "h264", "h.264": "h264", "avc": "h264", "h265": "h265", "h.265": "h265", "hevc": "h265",
            "av1": "av1"}  # fmt: skip
+_RENT_TERMS = {
+    "on-demand": "on-demand", "ondemand": "on-demand", "spot": "spot", "preemptible": "spot",
+    "reserved-1y": "reserved-1y", "reserved": "reserved-1y", "1y": "reserved-1y",
+    "reserved-3y": "reserved-3y", "3y": "reserved-3y",
+}  # fmt: skip
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True,
           "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 _BARE_SECONDS = ("deadline", "ttft", "tpot", "latency")
@@ -170,10 +177,65 @@ def _budget(raw: object) -> Money:
     money = parse_money(raw)
     if money.per == "kwh" or money.amount <= 0:
         raise InputError(_("{raw!r} is not a budget: write $5000 or $2/h").format(raw=raw))
-    if money.currency != "USD":
-        text = _("{raw!r} is in {currency}, and prices are in USD: write for example $5000 or 5000 USD")
-        raise InputError(text.format(raw=raw, currency=money.currency))
     return money
+
+
+def _budget_in_usd(money: Money, rates: Mapping[str, float]) -> tuple[Money, str]:
+    """The budget in USD, and how it was converted."""
+    converted = in_usd(money, rates)
+    if converted is None:
+        text = _(
+            "budget: {amount:g} is in {currency}, and prices are in USD: write $5000, or give the "
+            "rate with --exchange-rates {currency}=RATE (USD for one {currency})"
+        )
+        raise InputError(text.format(amount=money.amount, currency=money.currency))
+    text = _("budget: {amount:g} {currency} is {usd:g} USD at the rate given")
+    return converted, text.format(amount=money.amount, currency=money.currency, usd=converted.amount)
+
+
+def _share(raw: object) -> float:
+    """A share above 0: what is never used has no cost per hour."""
+    share = parse_percent(raw)
+    if share <= 0:
+        raise InputError(_("{raw!r} is not a share above 0 %").format(raw=raw))
+    return share
+
+
+def _number(raw: object, *, strip: str, example: str, low: float = 0.0, high: float = 1e12) -> float:
+    """A number within limits; `strip` is a pattern of units that may stand around it."""
+    text = re.sub(rf"^(?:us)?\$|\s*(?:{strip})$", "", str(raw).strip().lower())
+    try:
+        value = parse_count(text)
+    except InputError:
+        value = -1.0
+    if not low <= value <= high:
+        raise InputError(
+            _("{raw!r} is not a number from {low:g} to {high:g}: write for example {example}").format(
+                raw=raw, low=low, high=high, example=example
+            )
+        )
+    return value
+
+
+def _per_year(raw: object) -> float:
+    """Money a year [USD]; a bare amount is for a year."""
+    money = parse_money(raw)
+    if money.currency != "USD" or money.per not in {"none", "month", "year"} or money.amount < 0:
+        raise InputError(_("{raw!r} is not an amount of USD a year: write $4500/year").format(raw=raw))
+    return money.amount * (12.0 if money.per == "month" else 1.0)
+
+
+def _per_kwh(raw: object) -> float:
+    """Price of electricity [USD/kWh]."""
+    money = parse_money(raw)
+    if money.currency != "USD" or money.per not in {"none", "kwh"} or not 0 <= money.amount <= 10:
+        raise InputError(_("{raw!r} is not a price of electricity: write 0.12 USD/kWh").format(raw=raw))
+    return money.amount
+
+
+def _per_month(raw: object) -> Reading[float]:
+    """Bytes a month: "5TB", "5TB/month"."""
+    return parse_bytes(re.sub(r"\s*(?:/|per )(?:mo|month)$", "", str(raw).strip().lower()))
 
 
 def _active(raw: object) -> float:
@@ -209,9 +271,21 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "codec": partial(_choice, words=_CODECS), "interval": partial(_whole, low=0, high=1000),
     "fp64": _flag, "flops": partial(_positive, strip="flops?"), "bytes": parse_bytes,
     "memory": parse_bytes,
-    "budget": _budget, "acquire": _among("rent", "buy", "any"), "region": _word,
-    "utilization": parse_percent,
+    "budget": _budget, "exchange_rates": parse_rates, "acquire": _among("rent", "buy", "any"),
+    "region": _word, "carbon_budget": partial(_number, strip="kg(?: ?co2e?)?", example="500 kg"),
+    "term": partial(_choice, words=_RENT_TERMS),
+    "utilization": _share,
     "years": partial(_positive, strip="y|years?"),
+    "wacc": parse_percent, "residual": parse_percent, "support": parse_percent,
+    "licence": _per_year, "staff": _per_year,
+    "colocation": partial(_number, strip="(?:usd)?(?:/kw[-/ ]month)?", example="$195/kW-month"),
+    "electricity": _per_kwh,
+    "pue": partial(_number, strip="x", example="1.3", low=1.0, high=3.0),
+    "carbon": partial(_number, strip="g(?:/kwh)?", example="50 g/kWh", high=2000.0),
+    "carbon_price": partial(_number, strip="(?:usd)?(?:/t(?:onne|on)?)?", example="$80/t"),
+    "storage": parse_bytes, "egress": _per_month,
+    "interruptions": partial(_number, strip="(?:/|per )(?:d|day)", example="1/day"),
+    "checkpoint": parse_duration, "restart": parse_duration,
     "have": _have, "reserve": parse_bytes, "gpus": _names, "exclude": _names,
     "vendors": _lower_names, "max_count": _max_count, "single_card": _flag,
     "max_power_w": parse_power, "ecc": _flag, "mig": _whole, "form_factor": _word, "edge": _flag,
@@ -248,6 +322,10 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
                         key=key, value=value, name=name, other=values[name]
                     )
                 )
+    budget = values.get("budget")
+    if isinstance(budget, Money) and budget.currency != "USD":
+        values["budget"], note = _budget_in_usd(budget, values.get("exchange_rates") or {})
+        notes.append(note)
     if "task" not in values:
         values["task"] = _likely_task(values)
         notes.append(_("no --task given, read as {task}").format(task=values["task"]))

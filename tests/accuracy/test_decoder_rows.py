@@ -10,18 +10,20 @@ from gpuselect.accuracy import (
     SKIP_REASONS,
     Fit,
     Skipped,
+    decoder_plans,
     decoder_serving,
-    decoder_training,
     fit_of_row,
     predict_inference,
     predict_reference,
     predict_training,
+    serving_cases,
 )
 from gpuselect.accuracy.decoder_formats import engine_id, format_of, named_format, preallocates
 from gpuselect.accuracy.evaluation import Measured, evaluate, interval_of
 from gpuselect.accuracy.records import Scored, Skip
 from gpuselect.accuracy.rows import accelerator_of, base_model_of, is_decoder, model_of, shape_of_row
 from gpuselect.errors import InputError
+from gpuselect.estimate.shape import typical_decoder
 from gpuselect.names import resolve_model
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
@@ -271,28 +273,30 @@ def test_an_open_load_runs_as_much_as_fits(catalog, calibration):
 
 def test_layouts_that_a_row_leaves_open():
     """llama.cpp splits layers; a maximum-throughput run takes the smallest replica that holds the weights."""
-    layers = decoder_serving.plan_of(
-        {"n_accel": "4", "engine": "llama.cpp"}, weight_bytes=4e9, usable=24e9, open_load=False
-    )
+    shape = typical_decoder(params=8e9)
+
+    def plan(row, *, weights, open_load, split):
+        return serving_cases.plan_of(
+            row, shape=shape, weight_bytes=weights, usable=80e9, open_load=open_load, split=split
+        )
+
+    layers = plan({"n_accel": "4", "engine": "llama.cpp"}, weights=4e9, open_load=False, split=True)
     assert (layers.tp, layers.pp, layers.replicas) == (1, 4, 1)
-    called = decoder_serving.plan_of(
-        {"n_accel": "4", "tp": "4", "engine": "llama.cpp"}, weight_bytes=4e9, usable=24e9, open_load=False
-    )
+    stated = {"n_accel": "4", "tp": "4", "engine": "llama.cpp"}
+    called = plan(stated, weights=4e9, open_load=False, split=True)
     assert called == layers
-    piped = decoder_serving.plan_of(
-        {"n_accel": "4", "pp": "4", "engine": "mlx-lm"}, weight_bytes=4e9, usable=24e9, open_load=False
-    )
+    piped = plan({"n_accel": "4", "pp": "4", "engine": "mlx-lm"}, weights=4e9, open_load=False, split=False)
     assert (piped.tp, piped.pp) == (1, 4)
     offline = {"n_accel": "8", "engine": "tensorrt"}
-    small = decoder_serving.plan_of(offline, weight_bytes=8e9, usable=80e9, open_load=True)
-    large = decoder_serving.plan_of(offline, weight_bytes=140e9, usable=80e9, open_load=True)
+    small = plan(offline, weights=8e9, open_load=True, split=False)
+    large = plan(offline, weights=140e9, open_load=True, split=False)
     assert (small.tp, small.replicas) == (1, 8)
     assert (large.tp, large.replicas) == (4, 2)
 
 
 def test_a_data_parallel_group_is_never_wider_than_its_batch():
     """The rest of 256 cards and a batch of 32 is tensor parallel, then pipeline."""
-    plan = decoder_training.plan_of({"n_accel": "256", "global_batch": "32"})
+    plan = decoder_plans.plan_of({"n_accel": "256", "global_batch": "32"})
     assert (plan.dp, plan.tp) == (32, 8)
 
 
@@ -337,7 +341,7 @@ def test_the_allocator_reference_is_met(calibration, catalog):
     assert by_metric(predict_reference(row, catalog, calibration))["peak_gib"] == pytest.approx(
         16.28544, rel=0.02
     )
-    other = predict_reference(row | {"arch": "bert"}, catalog, calibration)
+    other = predict_reference(row | {"arch": "whisper"}, catalog, calibration)
     assert isinstance(other, Skipped)
     assert other.code == "arch-not-covered"
 

@@ -12,6 +12,7 @@ from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog, WeightFormat
 from gpuselect.errors import InputError
 from gpuselect.estimate.devices import usable_bytes
+from gpuselect.job import native_format
 from gpuselect.names import resolve_format
 from gpuselect.provenance import Figure
 
@@ -45,8 +46,13 @@ def engine_id(row: Row) -> str:
     >>> engine_id({"engine": "transformers-neuronx"}), engine_id({"engine": "mindie"})
     ('neuron', 'mindie')
     """
+    if "mlperf inference" in row.get("notes", "").lower():
+        return "vendor-tuned-2023" if row.get("date", "9") < "2024" else "vendor-tuned"
     name = row.get("engine", "").lower()
-    return next((engine for word, engine in ENGINE_IDS.items() if word in name), name)
+    engine = next((engine for word, engine in ENGINE_IDS.items() if word in name), name)
+    if engine == "tensorrt-llm" and (row.get("engine_version", "").startswith("0.") or "nim" in name):
+        return "tensorrt-llm-compiled"
+    return engine
 
 
 def preallocates(row: Row) -> bool:
@@ -66,7 +72,7 @@ def format_of(
     """
     stated = row.get("weight_precision", "").strip()
     if stated:
-        return named_format(stated, row, catalog), False
+        return _as_published(named_format(stated, row, catalog), row, catalog), False
     name = row.get("model_name", "").lower()
     word = next((known for part, known in WORDS if part in name), None)
     if word is not None:
@@ -80,13 +86,20 @@ def format_of(
     return (fitting or sizes[-1:])[0], True
 
 
+def _as_published(stated: WeightFormat, row: Row, catalog: Catalog) -> WeightFormat:
+    """Weights published in mxfp4 that a row calls fp8 are still mxfp4."""
+    model = base_model_of(row.get("model_name", ""), catalog)
+    if stated.id == "fp8" and native_format(model) == "mxfp4":
+        return resolve_format("mxfp4", catalog)
+    return stated
+
+
 def _usual_format(row: Row, accelerator: Accelerator, catalog: Catalog) -> str:
     """What is usual for the engine, the model or the benchmark; empty where nothing is."""
     if engine_id(row) == "llama.cpp":
         return "q4_k_m"
     model = base_model_of(row.get("model_name", ""), catalog)
-    native = str(model.native_precision or "") if model is not None else ""
-    if native in ("fp8", "mxfp4", "nvfp4", "int4"):
+    if native := native_format(model):
         return native
     if row.get("source_id", "").startswith("mlperf"):
         return "fp8" if "fp8" in accelerator.dense_tflops else ""

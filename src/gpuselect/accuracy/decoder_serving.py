@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuselect.accuracy.decoder_formats import engine_id, format_of, preallocates
+import numpy as np
+
+from gpuselect.accuracy.decoder_formats import preallocates
 from gpuselect.accuracy.decoder_memory import fit_for
 from gpuselect.accuracy.records import Fit, Row, Scored, Skip
-from gpuselect.accuracy.rows import accelerator_of, number, present, shape_of_row, system_of_card, whole
-from gpuselect.calibration import Calibration
+from gpuselect.accuracy.rows import number, present
+from gpuselect.accuracy.serving_cases import IN_PROCESS, Case, case_of
+from gpuselect.calibration import Calibration, ServingConstants
 from gpuselect.catalog import Catalog
-from gpuselect.deployment import engine_of
-from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.memory import serving_memory
-from gpuselect.estimate.roofline import Device
-from gpuselect.estimate.serving import decode_step_time, kv_capacity, prefill_time, steady_state
-from gpuselect.estimate.shape import Shape
-from gpuselect.job import weights_in_format
-from gpuselect.plan import Plan
+from gpuselect.estimate.serving import decode_step_time, prefill_time, steady_state, weight_bytes_per_rank
 from gpuselect.units import GB, GIB
 
 RATES = (
@@ -28,49 +24,9 @@ RATES = (
     "prefill_tok_s", "ttft_ms", "tpot_ms", "latency_ms",
 )  # fmt: skip
 METRICS = (*RATES, "peak_mem_gb")
-USUAL_LENGTHS = (512.0, 256.0)  # prompt and answer where a row states none: feasibility study, section 12
-# Mean prompt and answer of the data sets of MLPerf inference: feasibility study, section 4, caveat d.
-MLPERF_LENGTHS = {
-    "gpt-j": (800.0, 69.0), "gptj": (800.0, 69.0), "llama-2-70b": (294.0, 294.0),
-    "llama2-70b": (294.0, 294.0), "mixtral": (300.0, 145.0), "405b": (9428.0, 684.0),
-    "llama-3.1-8b": (778.0, 73.0),
-}  # fmt: skip
-# Most sequences that an engine runs at once: TensorRT-LLM as MLPerf submits it, vLLM on small cards, and
-# on large ones; same study, E14.
-MOST_SEQUENCES = {"tensorrt-llm": 4096.0}
-MOST_ON_SMALL, MOST_ON_LARGE, LARGE_GIB = 256.0, 1024.0, 70.0
-PREFILL_TOKENS = 2048.0  # up to here attention is small beside the linear layers
-LAYER_SPLIT = ("llama.cpp", "exllamav2", "transformers")  # several cards hold layers, not shares of them
-IN_PROCESS = ("decode", "prefill", "latency")  # phases timed inside the program: no server answers
-SINGLE = ("single-stream", "decode", "prefill", "latency")
 TAILS = ("p90", "p95", "p99")
 WHOLE_MACHINE = re.compile(r"over (all|both|the|gpus|\d+) ?(cards|gpus|accelerators)?|total over")
-REQUESTS = re.compile(r"\b(\d+) requests\b")
-ROUNDS = 20  # of the fixed point between arrival rate and running batch
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A row resolved to what the estimates take. `batch` runs at once on each replica."""
-
-    shape: Shape
-    plan: Plan
-    device: Device
-    weight_bytes: float
-    kv_bytes: float
-    engine: Any
-    inputs: float
-    outputs: float
-    batch: float
-    single: bool
-    assumed: bool
-
-    def terms(self, calibration: Calibration) -> dict[str, Any]:
-        """The arguments that prefill, decode and steady state share."""
-        return {
-            "shape": self.shape, "plan": self.plan, "device": self.device, "engine": self.engine,
-            "constants": calibration.serving, "weight_bytes": self.weight_bytes,
-        }  # fmt: skip
+SERVER_SHARE = 0.9  # of the offline rate, MLPerf Server: feasibility study, section 6
 
 
 def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
@@ -81,10 +37,10 @@ def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored
     _refuse(row)
     case = case_of(row, catalog, calibration)
     found, last = [], Skip("no-metric")
-    rates = _rates(row, case, calibration)
+    known = rates(case, calibration.serving)
     for metric in stated:
         try:
-            found.append(_scored(row, metric, case, rates, calibration))
+            found.append(_scored(row, metric, case, known, calibration))
         except Skip as skip:
             last = skip
     if not found:
@@ -105,183 +61,98 @@ def _refuse(row: Row) -> None:
         raise Skip("mig-slice", row["hardware"])
 
 
-def _scored(
-    row: Row, metric: str, case: Case, rates: Mapping[str, tuple[str, float]], calibration: Calibration
-) -> Scored:
+def _scored(row: Row, metric: str, case: Case, rates: Mapping[str, Any], calibration: Calibration) -> Scored:
     if metric == "peak_mem_gb":
         cut, value = "serving memory", _memory_gb(row, case, calibration)
-    elif metric == "ttft_ms" and not case.single:
+    elif metric == "ttft_ms" and not case.single and case.mode not in IN_PROCESS:
         raise Skip("ttft-under-load")
     elif metric in ("ttft_ms", "latency_ms") and row.get("latency_stat") in TAILS:
         raise Skip("tail-latency", row["latency_stat"])
     else:
-        cut, value = rates[metric]
+        cut, value = slice_of(case, metric), float(rates[metric])
     return Scored(
         row.get("row_id", ""), row.get("source_id", ""), cut, metric, number(row, metric), value,
-        _interval(cut, single=case.single), case.assumed,
+        INTERVALS.get(cut, "throughput"), case.assumed,
     )  # fmt: skip
 
 
-def _interval(cut: str, *, single: bool) -> str:
-    """Key of the quantiles that answers use for a slice (options.serving_performance)."""
-    if cut == "serving memory":
-        return "memory"
-    if cut in ("serving ttft unloaded", "serving prefill"):
-        return "prefill"
-    return "decode" if single and cut in ("serving decode b1", "serving latency") else "throughput"
+# key of the quantiles that answers use for a slice (performance.serving_performance)
+INTERVALS = {
+    "serving memory": "memory", "serving ttft unloaded": "prefill", "serving prefill": "prefill",
+    "serving decode b1": "decode", "serving decode batched": "decode-batched",
+    "serving single stream": "single-stream", "serving latency": "tpot",
+    "serving tpot loaded": "tpot", "serving throughput": "throughput",
+}  # fmt: skip
 
 
-def _rates(row: Row, case: Case, calibration: Calibration) -> dict[str, tuple[str, float]]:
-    """Slice and value of every rate and time, in the units of the columns."""
-    terms = case.terms(calibration)
-    context = case.inputs + case.outputs / 2.0
+def slice_of(case: Case, metric: str) -> str:
+    """Name of the slice in the report."""
+    if metric == "prefill_tok_s" or (case.mode == "prefill" and metric == "latency_ms"):
+        return "serving prefill"
+    if metric == "ttft_ms":
+        return "serving ttft unloaded" if case.single else "serving prefill"
+    if case.mode == "decode":
+        return "serving decode b1" if case.single else "serving decode batched"
+    if metric == "tpot_ms":
+        return "serving decode b1" if case.single else "serving tpot loaded"
+    if metric == "latency_ms":
+        return "serving latency"
+    return "serving single stream" if case.single else "serving throughput"
+
+
+def rates(case: Case, constants: ServingConstants, modes: Any = None) -> dict[str, Any]:
+    """Every rate and time of a case in the units of the columns; of many cases where it holds arrays.
+
+    Alone: prefill, then decode steps, with a server in front unless the phases were timed inside the
+    program. A batch there starts and ends together; elsewhere it is batched continuously.
+    """
+    modes = np.asarray(case.mode if modes is None else modes)
+    decoding, offline = modes == "decode", np.isin(modes, IN_PROCESS)
+    terms: dict[str, Any] = {
+        "shape": case.shape, "plan": case.plan, "device": case.device, "engine": case.engine,
+        "constants": constants, "weight_bytes": case.weight_bytes,
+    }  # fmt: skip
     state = steady_state(
         **terms, kv_bytes=case.kv_bytes, input_tokens=case.inputs, output_tokens=case.outputs,
-        batch=case.batch,
+        batch=case.batch, beams=case.beams,
     )  # fmt: skip
-    decode = float(decode_step_time(**terms, kv_bytes=case.kv_bytes, batch=case.batch, context=context))
-    mode = row.get("mode", "")
-    prefill_s = _prefill_seconds(case, calibration)
-    output, cut = float(state.output_tokens_per_s), "serving throughput"
-    if mode == "decode":
-        output = case.plan.replicas * case.batch / decode
-        cut = "serving decode b1" if case.single else "serving decode batched"
-    elif case.single:
-        cut = "serving single stream"
-    server_s = (
-        float(calibration.serving.server_overhead_s * case.engine.python) if mode in IN_PROCESS else 0.0
-    )
-    latency = prefill_s if mode == "prefill" else float(state.latency) - server_s
-    step = "serving decode b1" if case.single else "serving tpot loaded"
-    ratio = (case.inputs + case.outputs) / case.outputs
+    step = decode_step_time(
+        **terms, kv_bytes=case.kv_bytes, batch=case.batch * case.beams,
+        context=case.inputs + case.outputs / 2.0,
+    )  # fmt: skip
+    prompts = np.where(offline, case.batch, 1.0)
+    prefill = prefill_time(**terms, tokens=case.inputs, prompts=prompts)
+    answer = np.where(case.engine.python & ~offline, constants.server_overhead_s, 0.0)
+    alone = np.where(decoding, 0.0, prefill + answer) + case.outputs * step
+    together = offline | case.single
+    output = case.plan.replicas * case.batch * case.outputs / alone
+    drained = 1.0 + np.where(modes == "server", constants.drain, 0.0) * case.batch / case.sent
+    output = np.where(together, output, state.output_tokens_per_s / drained)
+    share = np.where((modes == "server") & (case.engine.sequences == 4096.0), SERVER_SHARE, 1.0)
+    output = output * share
     return {
-        "output_tok_s_total": (cut, output),
-        "output_tok_s_per_accel": (cut, output / float(case.plan.count)),
-        "total_tok_s_total": (cut, output * ratio),
-        "requests_or_images_per_s_total": (cut, output / case.outputs),
-        "prefill_tok_s": ("serving prefill", case.batch * case.plan.replicas * case.inputs / prefill_s),
-        "ttft_ms": ("serving ttft unloaded", 1e3 * (float(state.ttft_unloaded) - server_s)),
-        "tpot_ms": (step, 1e3 * (decode if case.single or mode == "decode" else float(state.tpot))),
-        "latency_ms": ("serving prefill" if mode == "prefill" else "serving latency", 1e3 * latency),
+        "output_tok_s_total": output,
+        "output_tok_s_per_accel": output / case.plan.count,
+        "total_tok_s_total": output * (case.inputs + case.outputs) / case.outputs,
+        "requests_or_images_per_s_total": output / case.outputs,
+        "prefill_tok_s": prompts * case.plan.replicas * case.inputs / prefill,
+        "ttft_ms": 1e3 * (prefill + answer),
+        "tpot_ms": 1e3 * np.where(together, step, state.tpot),
+        "latency_ms": 1e3 * np.where(
+            modes == "prefill", prefill, np.where(together, alone, state.latency)
+        ),
     }  # fmt: skip
-
-
-def _prefill_seconds(case: Case, calibration: Calibration) -> float:
-    """Time to process the prompts of the batch [s]: together while they are short, else one by one."""
-    terms = case.terms(calibration)
-    alone = case.batch * float(prefill_time(**terms, tokens=case.inputs))
-    if case.batch * case.inputs > PREFILL_TOKENS:
-        return alone
-    return min(alone, float(prefill_time(**terms, tokens=case.batch * case.inputs)))
-
-
-def case_of(row: Row, catalog: Catalog, calibration: Calibration) -> Case:
-    """Resolve a row; what it leaves open gets the usual value and is marked as assumed."""
-    accelerator = accelerator_of(row, catalog)
-    shape = shape_of_row(row, catalog)
-    weights, guessed = format_of(row, accelerator, catalog, calibration, params=shape.params)
-    precision = weights.compute if peak_tflops(accelerator, weights.compute) is not None else "fp16"
-    if peak_tflops(accelerator, precision) is None:
-        precision = "fp32"
-    dev = device(
-        accelerator, system_of_card(accelerator, catalog), precision=precision, serving=True,
-        calibration=calibration,
-    )  # fmt: skip
-    if dev is None:
-        raise Skip("figures-missing", accelerator.id)
-    inputs, outputs, lengths_guessed = _lengths(row)
-    weight_bytes = weights_in_format(shape=shape, weights=weights)
-    asked, load_guessed = _asked(row)
-    plan = plan_of(row, weight_bytes=weight_bytes, usable=dev.usable_bytes, open_load=asked is None)
-    name = engine_id(row)
-    case = Case(
-        shape=shape, plan=plan, device=dev, weight_bytes=weight_bytes,
-        kv_bytes=1.0 if "8" in row.get("kv_precision", "") else 2.0,
-        engine=engine_of(name, weights, calibration), inputs=inputs, outputs=outputs, batch=1.0,
-        single=asked == 1.0,
-        assumed=guessed or lengths_guessed or load_guessed or name not in calibration.engines,
-    )  # fmt: skip
-    return _with_batch(case, row, asked, calibration)
-
-
-def _lengths(row: Row) -> tuple[float, float, bool]:
-    """Prompt and answer [tokens], and whether one had to be assumed; an empty prompt counts as one token."""
-    usual = USUAL_LENGTHS
-    if row.get("source_id", "").startswith("mlperf"):
-        name = row.get("model_name", "").lower()
-        usual = next((pair for part, pair in MLPERF_LENGTHS.items() if part in name), usual)
-    needs_output = row.get("mode") not in ("prefill", "decode")
-    open_cells = "input_len" not in row or ("output_len" not in row and needs_output)
-    inputs, outputs = number(row, "input_len", usual[0]), number(row, "output_len", usual[1])
-    return max(inputs, 1.0), max(outputs, 1.0), open_cells
-
-
-def _asked(row: Row) -> tuple[float | None, bool]:
-    """Sequences asked for at once over all replicas, None for as many as run; and whether assumed."""
-    asked = number(row, "batch_or_concurrency")
-    if asked:
-        return asked, False
-    if row.get("mode") in SINGLE:
-        return 1.0, True
-    return None, True
-
-
-def plan_of(row: Row, *, weight_bytes: float, usable: float, open_load: bool) -> Plan:
-    """The layout of a row.
-
-    Unstated: engines that split by layers get a pipeline, the others tensor parallelism; a run for
-    maximum throughput the smallest replica whose weights leave 30 % of the memory. llama.cpp splits
-    layers whatever the row calls it.
-    """
-    count = whole(row, "n_accel")
-    tp, pp = (whole(row, key) for key in ("tp", "pp"))
-    engine = engine_id(row)
-    if engine == "llama.cpp" and tp > 1:
-        tp, pp = 1, tp * pp
-    elif "tp" not in row and "pp" in row:
-        tp = max(count // pp, 1)
-    elif "tp" not in row and count > 1:
-        if engine in LAYER_SPLIT:
-            tp, pp = 1, count
-        else:
-            tp = min(count, 8)
-            while open_load and tp > 1 and weight_bytes / (tp // 2) < 0.7 * usable:
-                tp //= 2
-    return Plan(count=count, tp=tp, pp=pp, replicas=max(count // (tp * pp), 1))
-
-
-def _with_batch(case: Case, row: Row, asked: float | None, calibration: Calibration) -> Case:
-    """The case with the batch that runs: as asked, as arrivals keep it, or what the KV cache holds."""
-    capacity = max(float(kv_capacity(
-        shape=case.shape, plan=case.plan, usable_bytes=case.device.usable_bytes,
-        serving_share=float(calibration.memory.serving_share), weight_bytes=case.weight_bytes,
-        kv_bytes=case.kv_bytes, context=case.inputs + case.outputs / 2.0,
-        reserve=float(calibration.memory.serving_context_gib) * GIB,
-    )), 1.0)  # fmt: skip
-    if asked is not None:
-        return replace(case, batch=min(max(asked / case.plan.replicas, 1.0), capacity))
-    large = case.device.usable_bytes >= LARGE_GIB * GIB
-    most = min(capacity, MOST_SEQUENCES.get(engine_id(row), MOST_ON_LARGE if large else MOST_ON_SMALL))
-    if sent := REQUESTS.search(row.get("notes", "")):
-        most = max(min(most, float(sent[1]) / case.plan.replicas), 1.0)  # no more than were sent
-    rate = number(row, "request_rate") / case.plan.replicas
-    if not rate:
-        return replace(case, batch=most)
-    batch = 1.0
-    for _round in range(ROUNDS):
-        state = steady_state(
-            **case.terms(calibration), kv_bytes=case.kv_bytes, input_tokens=case.inputs,
-            output_tokens=case.outputs, batch=batch,
-        )  # fmt: skip
-        batch = min(max(rate * float(state.latency), 1.0), most)
-    return replace(case, batch=batch)
 
 
 def _need(row: Row, case: Case, calibration: Calibration, *, sequences: float) -> float:
     """Need per accelerator [B] with the context allocated in full."""
     prompt = 0.0 if row.get("mode") == "decode" else case.inputs
+    held = weight_bytes_per_rank(
+        shape=case.shape, plan=case.plan, engine=case.engine, weight_bytes=case.weight_bytes
+    )  # fmt: skip
+    held = held * case.plan.tp * case.plan.pp
     return float(serving_memory(
-        shape=case.shape, plan=case.plan, weight_bytes=case.weight_bytes, sequences=sequences,
+        shape=case.shape, plan=case.plan, weight_bytes=held, sequences=sequences / case.plan.dp,
         context=case.inputs + case.outputs, kv_bytes=case.kv_bytes, prefill_tokens=prompt,
         context_bytes=float(calibration.memory.serving_context_gib) * GIB,
     ).total)  # fmt: skip

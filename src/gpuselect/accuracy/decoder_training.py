@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuselect.accuracy.decoder_memory import fit_for, training_need
+from gpuselect.accuracy.decoder_plans import Setting, joined, settled_plan
+from gpuselect.accuracy.decoder_ways import is_relative, named_variant, way_of
 from gpuselect.accuracy.records import Fit, Row, Scored, Skip
 from gpuselect.accuracy.rows import (
     accelerator_of,
@@ -21,26 +23,17 @@ from gpuselect.catalog import Accelerator, Catalog
 from gpuselect.deployment import covered
 from gpuselect.estimate.devices import device, peak_tflops, usable_bytes
 from gpuselect.estimate.memory import Recipe
+from gpuselect.estimate.memory_recipe import TRAINABLE_BYTES, training_recipe
+from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.shape import Shape, training_flops
-from gpuselect.estimate.training import StepTime, recompute_passes, step_time
-from gpuselect.job import DEFAULT_SEQ_LEN, TRAINABLE_BYTES, training_recipe
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.estimate.training import Method, StepTime, recompute_passes, step_time
+from gpuselect.job import DEFAULT_SEQ_LEN
+from gpuselect.plan import Plan
 from gpuselect.search import TIGHT_FROM
 from gpuselect.units import GB, TFLOP
 
 RATES = ("tokens_per_s_per_accel", "samples_per_s_total", "step_time_s")
 TUNING_SEQ_LEN = 2048  # the default of `recommend` for fine-tuning
-EAGER = (
-    "transformers",
-    "trl",
-    "peft",
-    "swift",
-    "llama-factory",
-    "unsloth",
-    "axolotl",
-    "qwen",
-    "fastchat",
-)
 METHODS = ("pretrain", "full", "lora", "qlora")
 ADAPTERS = ("lora", "qlora")
 
@@ -50,12 +43,13 @@ class Case:
     """A row resolved to what the estimates take."""
 
     accelerator: Accelerator
+    device: Device | None
     shape: Shape
     plan: Plan
     recipe: Recipe
     precision: str
     method: str
-    fused: bool
+    way: Method
     seq_len: float
     assumed: bool
 
@@ -76,11 +70,11 @@ def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored
     memory = present(row, ("peak_mem_gb",))
     if row.get("outcome", "ok") != "ok" or not (rates or memory):
         raise Skip("no-metric")
-    if row.get("offload", "none") != "none":
+    if row.get("offload", "none") not in ("none", "cpu"):
         raise Skip("offload-not-covered", row["offload"])
     case = case_of(row, catalog, calibration)
-    found = [*_throughput(row, case, rates, catalog, calibration)]
-    if memory:
+    found = [*_throughput(row, case, rates, calibration)]
+    if memory and not case.way.offload:
         found.append(_memory(row, case, calibration))
     return found
 
@@ -88,39 +82,54 @@ def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored
 def case_of(row: Row, catalog: Catalog, calibration: Calibration) -> Case:
     """Resolve a row; what it leaves open gets the usual value and is marked as assumed."""
     accelerator = accelerator_of(row, catalog)
+    row = named_variant(row, catalog)
     shape = shape_of_row(row, catalog)
-    plan = plan_of(row)
     precision = _precision(row, accelerator)
     method = row.get("method", "pretrain").replace("full-ft", "full")
     method = method if method in METHODS else "pretrain"
-    fused = not any(word in row.get("framework", "").lower() for word in EAGER)
-    seq_len = number(row, "seq_len")
+    way = way_of(row, catalog, accelerator, adapter=method if method in ADAPTERS else "",
+                 wide=precision in ("fp32", "tf32"))  # fmt: skip
+    stated = number(row, "seq_len")
     usual = DEFAULT_SEQ_LEN if method == "pretrain" else TUNING_SEQ_LEN
-    return Case(
-        accelerator=accelerator, shape=shape, plan=plan, precision=precision, method=method, fused=fused,
+    setting = Setting(
+        shape=shape, seq_len=stated or float(min(usual, shape.max_context or usual)),
         recipe=training_recipe(
-            shape=shape, method=method, precision=precision, fused=fused, optimizer=_optimizer(row),
-            lora_rank=whole(row, "lora_rank", 16), calibration=calibration,
+            shape=shape, method=method, precision=precision, fused=bool(way.fused),
+            optimizer=_optimizer(row), lora_rank=whole(row, "lora_rank", 16), calibration=calibration,
         ),
-        seq_len=seq_len or float(min(usual, shape.max_context or usual)),
-        assumed=not seq_len or not _size_known(row, catalog),
+        device=_device(row, accelerator, precision, catalog, calibration), method=way,
+        tuned=method != "pretrain",
     )  # fmt: skip
+    known = (stated or is_relative(row, catalog)) and _size_known(row, catalog)
+    return Case(
+        accelerator=accelerator, device=setting.device, shape=shape,
+        plan=settled_plan(row, setting, calibration), recipe=setting.recipe, precision=precision,
+        method=method, way=way, seq_len=setting.seq_len, assumed=not known or way.offload,
+    )  # fmt: skip
+
+
+def _device(
+    row: Row, accelerator: Accelerator, precision: str, catalog: Catalog, calibration: Calibration
+) -> Device | None:
+    """The card in its system, with what the row says of its nodes."""
+    found = device(
+        accelerator, system_of_card(accelerator, catalog), precision=precision, serving=False,
+        calibration=calibration,
+    )  # fmt: skip
+    return None if found is None else replace(found, **joined(row, per_node=int(found.per_node)))
 
 
 def _size_known(row: Row, catalog: Catalog) -> bool:
     return bool(number(row, "params_b")) or model_of(row.get("model_name", ""), catalog) is not None
 
 
-def _throughput(
-    row: Row, case: Case, metrics: list[str], catalog: Catalog, calibration: Calibration
-) -> list[Scored]:
+def _throughput(row: Row, case: Case, metrics: list[str], calibration: Calibration) -> list[Scored]:
     if not metrics:
         return []
-    step = _step(case, catalog, calibration)
+    step = _step(case, calibration)
     seconds = float(step.total)
-    adapter = case.method in ADAPTERS
     known = covered(case.accelerator, calibration)
-    interval = "training-adapter" if adapter else "training" if known else "training-uncovered"
+    interval = f"training-{case.kind if known or case.method in ADAPTERS else 'uncovered'}"
     values = {
         "tokens_per_s_per_accel": case.step_tokens / seconds / case.plan.count,
         "samples_per_s_total": case.step_tokens / case.seq_len / seconds,
@@ -136,16 +145,12 @@ def _throughput(
     ]  # fmt: skip
 
 
-def _step(case: Case, catalog: Catalog, calibration: Calibration) -> StepTime:
-    dev = device(
-        case.accelerator, system_of_card(case.accelerator, catalog), precision=case.precision,
-        serving=False, calibration=calibration,
-    )  # fmt: skip
-    if dev is None:
+def _step(case: Case, calibration: Calibration) -> StepTime:
+    if case.device is None:
         raise Skip("figures-missing", case.accelerator.id)
     return step_time(
-        shape=case.shape, plan=case.plan, recipe=case.recipe, device=dev, constants=calibration.training,
-        seq_len=case.seq_len, fused=case.fused, frozen_base=case.method in ADAPTERS,
+        shape=case.shape, plan=case.plan, recipe=case.recipe, device=case.device,
+        constants=calibration.training, seq_len=case.seq_len, method=case.way,
     )  # fmt: skip
 
 
@@ -205,51 +210,13 @@ def _open_plans(row: Row, plan: Plan) -> Iterator[Plan]:
                 yield replace(plan, tp=tp, dp=dp, recompute=kind, zero_stage=zero)
 
 
-def plan_of(row: Row) -> Plan:
-    """The plan that the row states; what it leaves open gets the usual value.
-
-    >>> plan_of({"n_accel": "8", "global_batch": "64", "micro_batch": "2"}).grad_accum
-    4
-    """
-    count, tp, pp, cp, dp = _layout(row)
-    micro = whole(row, "micro_batch")
-    batch = int(number(row, "global_batch")) or micro * dp * whole(row, "grad_accum")
-    accum = max(round(batch / (micro * dp)), 1)
-    if accum == 1:
-        micro = max(round(batch / dp), 1)
-    usual_zero = 3 if dp > 1 and pp == 1 and tp == 1 else 1
-    recompute = RECOMPUTE.index(row["recompute"]) if row.get("recompute") in RECOMPUTE else 0
-    if recompute == 1 and "megatron" in row.get("framework", "").lower():
-        recompute = 0  # Megatron's "selective" repeats the attention core only
-    return Plan(
-        count=count, tp=tp, pp=pp, dp=dp, ep=whole(row, "ep"), cp=cp,
-        zero_stage=int(number(row, "zero_stage", usual_zero)), recompute=recompute, micro_batch=micro,
-        grad_accum=accum,
-    )  # fmt: skip
-
-
-def _layout(row: Row) -> tuple[int, int, int, int, int]:
-    """Count, tp, pp, cp, dp of a row.
-
-    A width that is not stated is 1, but a data-parallel group is never wider than the global batch:
-    the rest is tensor parallel inside a node, then pipeline.
-    """
-    count = whole(row, "n_accel")
-    tp, pp, cp = (whole(row, key) for key in ("tp", "pp", "cp"))
-    dp = int(number(row, "dp")) or max(count // (tp * pp * cp), 1)
-    batch = int(number(row, "global_batch"))
-    if "tp" not in row and "dp" not in row and 0 < batch < dp:
-        dp = max(batch // whole(row, "grad_accum"), 1)
-        tp = min(8, max(count // (pp * cp * dp), 1))
-        pp = max(count // (tp * cp * dp), 1) if "pp" not in row else pp
-    return count, tp, pp, cp, dp
-
-
 def _precision(row: Row, accelerator: Accelerator) -> str:
     """Compute precision of a row; MLPerf submissions run FP8 where the card has it (feasibility study)."""
     mlperf = row.get("source_id", "").startswith("mlperf") and "fp8" in accelerator.dense_tflops
     stated = row.get("compute_precision", "fp8" if mlperf else "bf16").split("-")[0]
     stated = {"amp": "fp16", "fp8_hybrid": "fp8"}.get(stated, stated)
+    if stated == "fp32" and "tf32" in accelerator.dense_tflops:
+        stated = "tf32"  # what frameworks multiply fp32 in where the card can
     for precision in (stated, "bf16", "fp16"):
         if precision in TRAINABLE_BYTES and peak_tflops(accelerator, precision) is not None:
             return precision

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from gpuselect.accuracy import decoder_memory, decoder_serving, decoder_training, networks
+from collections.abc import Callable
+from contextlib import suppress
+
+from gpuselect.accuracy import (
+    decoder_serving,
+    decoder_training,
+    inference_memory,
+    memory_reference,
+    networks,
+    training_memory,
+)
 from gpuselect.accuracy.records import Fit, Row, Scored, Skip, Skipped, skipped
 from gpuselect.accuracy.rows import is_decoder
 from gpuselect.calibration import Calibration
@@ -13,27 +23,37 @@ def predict_training(row: Row, catalog: Catalog, calibration: Calibration) -> li
     """Every metric of a training row that is predicted, else why not."""
     if not is_decoder(row, catalog):
         return networks.predict_training_row(row, catalog, calibration)
-    try:
-        return decoder_training.predict(row, catalog, calibration)
-    except Skip as skip:
-        return skipped(row, skip)
+    return _both(row, catalog, calibration, decoder_training.predict, training_memory.memory_score)
 
 
 def predict_inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored] | Skipped:
     """Every metric of an inference row that is predicted, else why not."""
     if not is_decoder(row, catalog):
         return networks.predict_inference_row(row, catalog, calibration)
+    return _both(row, catalog, calibration, decoder_serving.predict, inference_memory.memory_score)
+
+
+def _both(
+    row: Row, catalog: Catalog, calibration: Calibration,
+    rates: Callable[[Row, Catalog, Calibration], list[Scored]],
+    memory: Callable[[Row, Catalog, Calibration], Scored],
+) -> list[Scored] | Skipped:  # fmt: skip
+    """Rates and memory of a row, which need not both be predictable: memory needs no rate of a card."""
+    found: list[Scored] = []
+    why = Skip("no-metric")
     try:
-        return decoder_serving.predict(row, catalog, calibration)
+        found = [s for s in rates(row, catalog, calibration) if s.metric != "peak_mem_gb"]
     except Skip as skip:
-        return skipped(row, skip)
+        why = skip
+    with suppress(Skip):
+        found.append(memory(row, catalog, calibration))
+    return found or skipped(row, why)
 
 
 def predict_reference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored] | Skipped:
     """Peak memory of a row of the allocator reference, else why not."""
-    del catalog
     try:
-        return decoder_memory.predict_reference(row, calibration)
+        return memory_reference.predict_reference(row, calibration, catalog)
     except Skip as skip:
         return skipped(row, skip)
 
@@ -44,7 +64,7 @@ def fit_of_row(row: Row, catalog: Catalog, calibration: Calibration, *, serving:
         return Skipped(row.get("row_id", ""), "family-not-covered")
     if row.get("outcome", "ok") not in ("ok", "oom"):
         return Skipped(row.get("row_id", ""), "no-metric", row["outcome"])
-    find = decoder_serving.fit if serving else decoder_training.fit
+    find = inference_memory.memory_fit if serving else training_memory.memory_fit
     try:
         return find(row, catalog, calibration)
     except Skip as skip:

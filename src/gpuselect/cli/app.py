@@ -30,6 +30,7 @@ def summaries() -> Mapping[str, tuple[str, str]]:
         "report": ("write_report", _("Write the decision report of a recommendation to a file.")),
         "list": ("list_entries", _("Accelerators, models, frameworks, systems, prices, rules.")),
         "show": ("show", _("One entry of the catalog with the source of each figure.")),
+        "prices": ("prices", _("How old the prices are, and live ones when asked.")),
         "validate": ("validate", _("Predictions against measured rows: errors per slice.")),
         "explain": ("explain_code", _("The rule or warning behind a code, and its override.")),
     }

@@ -94,6 +94,14 @@ def workload_rows(cards: Sequence[Accelerator], inputs: Inputs) -> list[Row]:
         costs = [Cell(getattr(o.cost, name) if o is not None else None) for o in options]
         if any(cell.value is not None for cell in costs):
             rows.append(Row(name, label, unit, with_ratios(costs)))
+    for name, label, unit in (
+        ("kwh", _("Energy of the run or of a month"), "kWh"),
+        ("kwh_per_million_tokens", _("Energy per million tokens"), "kWh"),
+        ("kgco2e", _("Carbon of the run or of a month"), "kg CO2e"),
+    ):
+        amounts = [Cell(getattr(o.energy, name) if o is not None else None) for o in options]
+        if any(cell.value is not None for cell in amounts):
+            rows.append(Row(name, label, unit, with_ratios(amounts)))
     return rows
 
 

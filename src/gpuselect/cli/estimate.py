@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags, workload_flags
+from gpuselect.cli.launch_files import checked_folder, launch_flags, write_launch
 from gpuselect.cli.load import inputs_of
 from gpuselect.cli.output import note, terminal_style, write_out
 from gpuselect.errors import InputError
@@ -15,7 +16,7 @@ Says whether the workload fits, what the memory holds, the best plan, its speed 
 \b
 Examples:
   gpuselect estimate --on 8xH100 --task inference --model llama-3.1-70b
-  gpuselect estimate --on 2x3090 --task finetune --params 7B --method qlora --json
+  gpuselect estimate --on 2x3090 --task finetune --params 7B --method qlora --launch run
 
 Exit codes: 0 fits, 1 does not fit, 2 usage.
 """
@@ -24,7 +25,7 @@ Exit codes: 0 fits, 1 does not fit, 2 usage.
 def flags() -> list[Flag]:
     """Flags of the command."""
     on = Flag("on", _("Hardware: 8xH100, 2x8 H200."), required=True, metavar="HARDWARE")
-    return [on, *workload_flags(), *common_flags(FORMATS)]
+    return [on, *workload_flags(), *launch_flags(), *common_flags(FORMATS)]
 
 
 def run(arguments: Arguments) -> int:
@@ -33,9 +34,12 @@ def run(arguments: Arguments) -> int:
     from gpuselect.report.json import fit_payload, fits_usable
 
     form = chosen_format(arguments, FORMATS)
+    folder = checked_folder(arguments)
     hardware = hardware_of(arguments["on"], arguments)
     inputs = inputs_of(arguments)
     answer = estimate(inputs.workload, hardware, inputs.catalog, inputs.calibration, inputs.defaults)
+    if folder is not None:
+        write_launch(folder, answer.option if fits_usable(answer) else None, inputs, arguments)
     if form == "json":
         from gpuselect.report.plain import to_text
 

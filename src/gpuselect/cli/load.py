@@ -66,9 +66,11 @@ def inputs_of(arguments: Arguments) -> Inputs:
 def with_workload(workload: Workload, arguments: Arguments) -> Inputs:
     """The inputs of the advisor for a workload that is already read."""
     from gpuselect.readers.calibration import load_calibration, load_defaults
+    from gpuselect.readers.model_files import with_model_file
 
+    workload, catalog = with_model_file(workload, catalog_of(arguments))
     defaults = load_defaults(overlays=overlays_of({**arguments, "quiet": True}))
-    return Inputs(workload, catalog_of(arguments), load_calibration(), defaults)
+    return Inputs(workload, catalog, load_calibration(), defaults)
 
 
 def accelerator_of(name: str, catalog: Catalog, arguments: Arguments) -> Accelerator:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags, workload_flags
+from gpuselect.cli.launch_files import checked_folder, launch_flags, write_launch
 from gpuselect.cli.load import inputs_of
 from gpuselect.cli.output import (
     decision_file_text,
@@ -27,7 +28,7 @@ Every accelerator of the catalog is judged. What is not given is assumed, and th
 Examples:
   gpuselect recommend --task pretrain --params 10B --tokens 200B --deadline 30d
   gpuselect recommend --task inference --model llama-3.1-70b --concurrency 32 --budget '$10/h'
-  gpuselect recommend --workload job.yaml -o decision.md
+  gpuselect recommend --workload job.yaml -o decision.md --launch run
 
 Exit codes: 0 a recommendation, 1 nothing meets the requirements, 2 usage, 3 damaged catalog.
 """
@@ -40,14 +41,18 @@ def flags() -> list[Flag]:
         spellings=("--output", "-o"), metavar="FILE",
     )  # fmt: skip
     zero = Flag("exit_zero", _("Exit 0 even when nothing meets the requirements."), "switch")
-    return [*workload_flags(), output, zero, *common_flags(FORMATS)]
+    return [*workload_flags(), output, *launch_flags(), zero, *common_flags(FORMATS)]
 
 
 def run(arguments: Arguments) -> int:
     """Decide, print, and write the report when asked to."""
     form = chosen_format(arguments, FORMATS)
     path = output_path(arguments["output"]) if arguments.get("output") else None
+    folder = checked_folder(arguments)
     decision = decide(arguments)
+    if folder is not None:
+        chosen = next(iter((*decision.recommendations, *decision.unpriced)), None)
+        write_launch(folder, chosen, inputs_of({**arguments, "quiet": True}), arguments)
     if path is not None:
         write_file(path, decision_file_text(decision, path.suffix.lower()))
         note(_("wrote {path}").format(path=path), arguments)

@@ -10,7 +10,8 @@ from gpuselect.i18n import _
 def help_texts() -> Mapping[str, str]:
     """One line for each field of `Workload`."""
     return {
-        **_model_helps(), **_training_helps(), **_serving_helps(), **_sample_helps(), **_hardware_helps(),
+        **_model_helps(), **_training_helps(), **_serving_helps(), **_sample_helps(), **_money_helps(),
+        **_hardware_helps(),
     }  # fmt: skip
 
 
@@ -85,13 +86,36 @@ def _sample_helps() -> Mapping[str, str]:
     }
 
 
-def _hardware_helps() -> Mapping[str, str]:
+def _money_helps() -> Mapping[str, str]:
     return {
         "budget": _("At most: $5000, $2/h, $10k/month."),
-        "acquire": _("rent, buy or any."),
-        "region": _("Region of the prices: eu."),
+        "exchange_rates": _("USD for one unit of the budget's currency: EUR=1.08."),
+        "carbon_budget": _("At most so much CO2e in the run, or in a month of service: 500kg."),
+        "acquire": _("rent, buy or any: the cheaper of both."),
+        "term": _("Of the rent: on-demand, reserved-1y, reserved-3y or spot."),
+        "region": _("Region of prices, electricity and carbon: eu, us-east-1, DE."),
         "utilization": _("Share of the time in use: 60%."),
         "years": _("Years of use when bought: 3."),
+        "wacc": _("Cost of capital a year: 6%."),
+        "residual": _("Resale at the end, share of the purchase: 20%."),
+        "support": _("Support and maintenance a year, share of the purchase: 5%."),
+        "licence": _("Software licences for each accelerator and year: $4500."),
+        "staff": _("Staff for this deployment a year: $50k."),
+        "colocation": _("Rack space when bought, per kW and month: $195; 0 in rooms of your own."),
+        "electricity": _("Price of electricity when bought: 0.12 USD/kWh."),
+        "pue": _("Power usage effectiveness of the building: 1.3."),
+        "carbon": _("Carbon of the grid: 50 g/kWh."),
+        "carbon_price": _("Price of carbon: $80/t."),
+        "storage": _("Data kept in a rented cloud: 10TB."),
+        "egress": _("Data out of a rented cloud a month: 2TB."),
+        "interruptions": _("How often one spot machine is taken away: 1/day."),
+        "checkpoint": _("Time between checkpoints on spot machines: 30min."),
+        "restart": _("Time to start again after an interruption: 15min."),
+    }
+
+
+def _hardware_helps() -> Mapping[str, str]:
+    return {
         "have": _("Only these cards, which you own: 3x3090."),
         "reserve": _("Memory on each card that others use: 2GiB."),
         "gpus": _("Only these accelerators: h100,a100."),

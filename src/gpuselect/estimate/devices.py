@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from gpuselect.calibration import Calibration, serving_class, training_class
+from gpuselect.calibration import Calibration, serving_class, training_factor
 from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.roofline import Device
 from gpuselect.units import GB, GIB, TFLOP
@@ -27,7 +27,8 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
     """Dense peak of a compute precision [TFLOP/s], None where the card has none or it is unknown.
 
     16-bit formats share one rate on every vendor's matrix units, so either figure serves for the
-    other; Apple GPUs run 16-bit at the fp32 rate.
+    other; Apple GPUs run 16-bit at the fp32 rate. `fp16_acc16` sums in 16 bit, which GeForce cards do
+    at twice the rate that is printed for 32-bit sums (feasibility study, E4).
     """
     rates = accelerator.dense_tflops
     if precision in ("bf16", "fp16"):
@@ -35,6 +36,12 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
             return None
         either = rates.get("bf16") or rates.get("fp16")
         return either or (rates.get("fp32") if accelerator.vendor == "apple" else None)
+    if precision == "fp16_acc16":
+        desktop = accelerator.unified_memory and accelerator.form_factor == "desktop system"
+        twice = accelerator.vendor == "nvidia" and (accelerator.family == "consumer" or desktop)
+        doubled = 2.0 if twice else 1.0
+        sixteen = peak_tflops(accelerator, "fp16")
+        return rates.get("fp16_acc16") or (doubled * sixteen if sixteen else None)
     if precision in ("mxfp8", "fp8"):
         return rates.get("fp8")
     if precision in ("nvfp4", "mxfp4", "fp4"):
@@ -66,6 +73,11 @@ def link_one_way(accelerator: Accelerator) -> float | None:
     if accelerator.link_both_ways_gb_s is not None:
         return float(accelerator.link_both_ways_gb_s) * GB / 2.0
     return None
+
+
+def peer_share(accelerator: Accelerator, calibration: Calibration) -> float:
+    """Share of the PCIe rate between two cards: consumer cards have no peer access and copy twice."""
+    return float(calibration.training.host_staged) if accelerator.family == "consumer" else 1.0
 
 
 def device(
@@ -100,16 +112,14 @@ def device(
     else:
         constants = calibration.training
         best = calibration.best_gemm.get(accelerator.id, constants.default_best_gemm)
-        vendor = calibration.training_vendor
-        factor = vendor.get(training_class(accelerator), vendor["other"])
-        gemm = float(best) * float(constants.sustained_gemm) * float(factor)
+        gemm = float(best) * float(constants.sustained_gemm) * training_factor(accelerator, calibration)
         bandwidth = float(constants.bandwidth_efficiency)
     return Device(
         peak=float(peak) * TFLOP,
         peak_16bit=float(sixteen) * TFLOP,
         bandwidth=float(accelerator.memory_bandwidth_gb_s) * GB,
         usable_bytes=usable,
-        link=fast if linked else pcie,
+        link=fast if linked else pcie if serving else pcie * peer_share(accelerator, calibration),
         link_latency=float(calibration.link_latency_s["fast" if linked else "pcie"]),
         domain=domain if linked else 1,
         per_node=per_node,

@@ -1,8 +1,7 @@
 """Memory per accelerator of training and serving a decoder, term by term, in bytes.
 
-The coefficients of saved activations were derived from exact allocator traces of Hugging Face
-models (data/measurements/memory_reference.csv); those of fused stacks are an assumption, marked in
-data/calibration.yaml.
+Every term says what shards it, and the peak is the largest of the phases of a step. What a layer keeps
+comes from `estimate.memory_blocks`; the share of fused stacks is assumed, marked in data/calibration.yaml.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ from gpuselect.plan import Plan
 class Recipe:
     """Bytes per parameter and per activation of a training recipe.
 
-    `act_hidden`, `act_ffn`: saved bytes per token, layer and unit of hidden / FFN width.
+    `act_hidden`, `act_ffn`, `act_rest`: saved bytes per token and layer, for a unit of hidden width, of FFN
+    width, and in all. `work_*`: gradients alive inside the backward pass of one layer. `cast_bytes`: only of
+    linear layers. Zero is what a stack does not keep.
     """
 
     weight_bytes: float
@@ -33,6 +34,21 @@ class Recipe:
     trainable_params: float  # parameters with gradients and optimizer states
     trainable_weight_bytes: float = 0.0  # adapters kept beside frozen weights
     selective_share: float = 0.4
+    act_rest: float = 0.0
+    score_bytes: float = 0.0  # per token, key and head, without a fused attention kernel
+    mask_bytes: float = 0.0  # per token and key of each layer: only an attention mask that is kept
+    mask_once: float = 0.0  # per token and key, once for all layers
+    work_hidden: float = 0.0
+    work_ffn: float = 0.0
+    work_scores: float = 0.0  # per token, key and head, in the backward pass of plain attention
+    head_hidden: float = 0.0  # per token and unit of hidden width, at the head
+    kept_logits: float = 0.0  # logits that live until the backward pass is over, per vocabulary entry
+    cast_bytes: float = 0.0  # copy of a linear weight that autocast keeps until it has been used
+    dequantised_bytes: float = 0.0  # per element of the largest matrix, while it is multiplied
+    update_bytes: float = 0.0  # temporaries of the optimizer step that is not sharded [B]
+    update_share: float = 0.0  # the same, per trained parameter
+    frees_gradients: bool = False  # gradients are dropped after each step, not zeroed in place
+    sequence_parallel: bool = True  # tensor parallelism also divides what norms and residuals keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +80,104 @@ def parameters_per_rank(*, shape: Shape, plan: Plan) -> Any:
 
 
 def saved_activation_bytes(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any) -> Any:
-    """Activations kept for the backward pass by one rank [B].
+    """Activations that the first stage keeps for the backward pass [B].
 
-    A = (a_h h + a_f f) bytes per token and layer; full recompute keeps the layer input only and one
-    layer's A. A 1F1B pipeline stage holds min(pp, micro-batches) micro-batches of L/pp layers; tp
+    A = (a_h h + a_f f + a_r) bytes per token and layer; full recompute keeps the layer input only. tp
     (with sequence parallelism) and cp divide all of it.
     """
-    tokens = plan.micro_batch * seq_len / (plan.cp * plan.tp)
-    layers = shape.n_layers / plan.pp
-    in_flight = np.minimum(plan.pp, plan.grad_accum)
-    layer = (recipe.act_hidden * shape.hidden + recipe.act_ffn * shape.ffn) * tokens
-    full = layers * in_flight * recipe.checkpoint_bytes * shape.hidden * tokens + layer
-    none = layers * in_flight * layer
-    return np.where(
-        plan.recompute == 2, full, np.where(plan.recompute == 1, recipe.selective_share, 1.0) * none
+    tokens = plan.micro_batch * seq_len / plan.cp
+    kept = _kept_per_layer(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len)
+    return tokens * kept * shape.n_layers / plan.pp * in_flight(plan)
+
+
+def in_flight(plan: Plan) -> Any:
+    """Micro-batches whose activations the first stage of a pipeline holds at once.
+
+    1F1B holds min(pp, micro-batches); with v stages per rank 1 + (pp - 1) / (pp v) times as much
+    (interleaved schedule, arXiv 2104.04473, section 2.2).
+    """
+    interleaved = np.where(plan.virtual > 1, 1.0 + (plan.pp - 1.0) / (plan.pp * plan.virtual), 1.0)
+    return np.minimum(plan.pp * interleaved, plan.grad_accum)
+
+
+def _layer_bytes(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, scores: bool = True) -> Any:
+    """What one layer keeps without recomputation, per token of the rank's share of a sequence [B]."""
+    narrow = plan.tp if recipe.sequence_parallel else 1.0
+    kept = recipe.act_hidden * shape.hidden / narrow
+    kept = kept + (recipe.act_ffn * shape.ffn + recipe.act_rest) / plan.tp
+    if scores:
+        kept = kept + recipe.score_bytes * shape.n_heads * seq_len / plan.tp
+    return kept + recipe.mask_bytes * seq_len / plan.tp
+
+
+def _kept_per_layer(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any) -> Any:
+    """What one layer keeps per token under the plan's recomputation [B].
+
+    Selective recomputation drops the scores where attention keeps them (arXiv 2205.05198, section 5),
+    else all but a share.
+    """
+    terms: dict[str, Any] = {"shape": shape, "plan": plan, "recipe": recipe, "seq_len": seq_len}
+    everything = _layer_bytes(**terms)
+    if recipe.score_bytes > 0:
+        selective = _layer_bytes(**terms, scores=False)
+    else:
+        selective = recipe.selective_share * everything
+    narrow = plan.tp if recipe.sequence_parallel else 1.0
+    full = recipe.checkpoint_bytes * shape.hidden / narrow
+    return np.where(plan.recompute == 2, full, np.where(plan.recompute == 1, selective, everything))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Parameters of one rank before ZeRO, and the widths over which ZeRO divides them."""
+
+    dense: Any
+    experts: Any
+    layer: Any  # of one layer
+    embedding: Any  # of one matrix
+    dense_width: Any
+    expert_width: Any
+
+    def bytes(self, per_parameter: float, sharded: Any) -> Any:
+        """Bytes of a state that is divided where `sharded` is true."""
+        dense = self.dense / np.where(sharded, self.dense_width, 1)
+        return per_parameter * (dense + self.experts / np.where(sharded, self.expert_width, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """What a phase of the step holds beside weights and optimizer states [B]."""
+
+    gradients: Any
+    activations: Any
+    temporaries: Any
+
+    def or_larger(self, other: _Phase) -> _Phase:
+        """The phase that needs more, element by element."""
+        mine = self.gradients + self.activations + self.temporaries
+        theirs = other.gradients + other.activations + other.temporaries
+        return _Phase(*(
+            np.where(theirs > mine, getattr(other, name), getattr(self, name))
+            for name in ("gradients", "activations", "temporaries")
+        ))  # fmt: skip
+
+
+def _held(shape: Shape, plan: Plan) -> _Held:
+    """The largest stage: its layers with one of the two embeddings, or both without a pipeline.
+
+    Optimizer states of experts that ep spreads are divided only over the ranks that hold the same ones.
+    """
+    layers = (shape.layer_params - shape.expert_params) / plan.tp
+    matrix = shape.embedding_params / plan.tp
+    experts = shape.expert_params / np.maximum(plan.tp, plan.ep)
+    ranks = plan.dp * plan.cp
+    return _Held(
+        dense=layers / plan.pp + matrix * np.where(plan.pp > 1, 1.0, 2.0 - shape.tied),
+        experts=experts / plan.pp,
+        layer=(layers + experts) / shape.n_layers,
+        embedding=matrix,
+        dense_width=ranks,
+        expert_width=np.maximum(ranks * plan.tp / np.maximum(plan.tp, plan.ep), 1),
     )
 
 
@@ -90,42 +190,116 @@ def training_memory(
     fragmentation: Any,
     context_bytes: Any,
 ) -> Memory:
-    """Peak per accelerator [B] as the maximum of end-of-forward and optimizer step.
+    """Peak per accelerator [B]: the largest of loss, backward pass of the last and first layer, and step.
 
     ZeRO-1 shards optimizer states over dp, ZeRO-2 also gradients, ZeRO-3 also weights, which then
     keeps two gathered layers alive (Rajbhandari 2020, arXiv 1910.02054, section 5). Frozen base
     weights of LoRA carry no gradients or states. The logits live on the last pipeline stage, where
-    one micro-batch is in flight; with pp > 1 the larger of both stages counts.
+    one micro-batch is in flight; the first one holds those of the schedule.
 
     `fragmentation` multiplies what is allocated; `context_bytes` is the driver's own share.
     """
-    held = parameters_per_rank(shape=shape, plan=plan)
-    trainable = recipe.trainable_params / shape.params * held
-    shard3 = np.where(plan.zero_stage >= 3, plan.dp, 1)
-    shard2 = np.where(plan.zero_stage >= 2, plan.dp, 1)
-    shard1 = np.where(plan.zero_stage >= 1, plan.dp, 1)
-    gathered = np.where(
-        plan.zero_stage >= 3, 2.0 * recipe.weight_bytes * held * plan.pp / shape.n_layers, 0.0
-    )
-    weights = recipe.weight_bytes * held / shard3 + recipe.trainable_weight_bytes * trainable
-    gradients = recipe.gradient_bytes * trainable / shard2
-    optimizer = recipe.optimizer_bytes * trainable / shard1
-    activations = saved_activation_bytes(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len)
-    tokens = plan.micro_batch * seq_len / plan.cp
-    logits = recipe.logits_bytes * shape.vocab * tokens / plan.tp
-    # pipeline: the first stage holds pp micro-batches and no logits, the last one and the logits
-    last_stage = activations / np.minimum(plan.pp, plan.grad_accum) + logits
-    at_loss = np.where(plan.pp > 1, np.maximum(activations, last_stage), activations + logits)
-    temporaries = at_loss - activations + gathered
-    allocated = weights + gradients + optimizer + activations + temporaries
+    held = _held(shape, plan)
+    share = recipe.trainable_params / shape.params
+    weights = held.bytes(recipe.weight_bytes, plan.zero_stage >= 3)
+    weights = weights + recipe.trainable_weight_bytes * share * (held.dense + held.experts)
+    optimizer = held.bytes(recipe.optimizer_bytes, plan.zero_stage >= 1) * share
+    peak = _peak_phase(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len, held=held)
+    allocated = weights + optimizer + peak.gradients + peak.activations + peak.temporaries
     return Memory(
         weights=weights,
-        gradients=gradients,
+        gradients=peak.gradients,
         optimizer=optimizer,
-        activations=activations,
-        temporaries=temporaries,
+        activations=peak.activations,
+        temporaries=peak.temporaries,
         overhead=(fragmentation - 1.0) * allocated + context_bytes,
     )
+
+
+def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held: _Held) -> _Phase:
+    """The phase of a step that holds most.
+
+    At the loss the head's inputs and the logits are alive; in the backward pass of the last layer all
+    layers, and what that one works with; in that of the first, under full recomputation, nearly all
+    gradients and one layer; at the step all gradients (feasibility study, training, section 2.3).
+    """
+    tokens = plan.micro_batch * seq_len / plan.cp
+    narrow = plan.tp if recipe.sequence_parallel else 1.0
+    terms: dict[str, Any] = {"shape": shape, "plan": plan, "recipe": recipe, "seq_len": seq_len}
+    kept = saved_activation_bytes(**terms)
+    flying = in_flight(plan)
+    one = tokens * _layer_bytes(**terms)
+    again = np.where(plan.recompute > 0, one, 0.0)  # the layer that is computed anew
+    working = tokens * np.maximum(
+        recipe.work_hidden * shape.hidden / narrow + recipe.work_ffn * shape.ffn / plan.tp,
+        recipe.work_scores * shape.n_heads * seq_len / plan.tp,
+    )
+    logits = shape.vocab * tokens / plan.tp
+    head = recipe.head_hidden * shape.hidden * tokens / narrow + recipe.logits_bytes * logits
+    mask = recipe.mask_once * seq_len * tokens
+    gradients = held.bytes(recipe.gradient_bytes, plan.zero_stage >= 2) * (
+        recipe.trainable_params / shape.params
+    )  # fmt: skip
+    freed = recipe.frees_gradients & (np.asarray(plan.grad_accum) == 1)
+    before = np.where(freed, 0.0, gradients)
+    always = gathered_bytes(plan=plan, recipe=recipe, held_layer=held.layer, embedding=held.embedding)
+    copies = _cast_bytes(shape, plan, recipe, held)
+    matrix = shape.hidden * shape.ffn / max(shape.top_k, 1) / plan.tp
+    late = _last_layer_gradients(recipe, matrix)
+    loss = _Phase(before, kept / flying, head + mask + copies)
+    last = _Phase(before, kept + again, working + late + recipe.kept_logits * logits + mask + copies)
+    graded = np.where(freed, _graded(shape, recipe, held, matrix), 1.0)
+    deep = (flying - 1.0) / flying * kept + one
+    layer_copy = recipe.cast_bytes * (held.layer - matrix)
+    first = _Phase(
+        gradients * graded,
+        np.where(plan.recompute == 2, deep, 0.0),
+        np.where(plan.recompute == 2, working + recipe.kept_logits * logits + mask + layer_copy, 0.0),
+    )
+    step = _Phase(gradients, 0.0, _update_bytes(plan, recipe, held, shape))
+    peak = loss.or_larger(last).or_larger(first).or_larger(step)
+    return _Phase(peak.gradients, peak.activations, peak.temporaries + always)
+
+
+def gathered_bytes(*, plan: Plan, recipe: Recipe, held_layer: Any, embedding: Any) -> Any:
+    """What ZeRO keeps whole for a moment [B]: its floor, which no width divides.
+
+    ZeRO-3: two layers, or a layer and an embedding; from ZeRO-2 on also the gradients of one layer
+    before they are reduced.
+    """
+    wide = np.asarray(plan.dp) > 1
+    weights = recipe.weight_bytes * (held_layer + np.maximum(held_layer, embedding))
+    whole = recipe.trainable_weight_bytes == 0
+    gradient = recipe.gradient_bytes * held_layer if whole else 0.0
+    return np.where((plan.zero_stage >= 3) & wide, weights, 0.0) + np.where(
+        (plan.zero_stage >= 2) & wide, gradient, 0.0
+    )
+
+
+def _cast_bytes(shape: Shape, plan: Plan, recipe: Recipe, held: _Held) -> Any:
+    """16-bit copies of linear weights at the loss: of all, under full recomputation of the head only."""
+    linear = held.dense - np.where((plan.pp > 1) | shape.tied, 0.0, held.embedding)
+    return recipe.cast_bytes * np.where(plan.recompute == 2, held.embedding, linear)
+
+
+def _last_layer_gradients(recipe: Recipe, matrix: Any) -> Any:
+    """Gradient of the first weight that the backward pass reaches, and a matrix that is dequantised [B]."""
+    trained = recipe.gradient_bytes if recipe.trainable_weight_bytes == 0 and recipe.frees_gradients else 0.0
+    return (trained + recipe.dequantised_bytes) * matrix
+
+
+def _graded(shape: Shape, recipe: Recipe, held: _Held, matrix: Any) -> Any:
+    """Share of the gradients that exist when the first layer's backward pass reaches its FFN."""
+    if recipe.trainable_weight_bytes:
+        return 1.0
+    missing = held.layer - matrix + (0.0 if shape.tied else held.embedding)
+    return 1.0 - missing / (held.dense + held.experts)
+
+
+def _update_bytes(plan: Plan, recipe: Recipe, held: _Held, shape: Shape) -> Any:
+    """Temporaries of the optimizer step [B]."""
+    shared = held.bytes(recipe.update_share, plan.zero_stage >= 1) * recipe.trainable_params / shape.params
+    return shared + recipe.update_bytes
 
 
 def serving_memory(
@@ -138,16 +312,20 @@ def serving_memory(
     kv_bytes: Any,
     prefill_tokens: Any,
     context_bytes: Any,
+    kv_copies: Any = 1.0,
 ) -> Memory:
     """Need per accelerator [B] to serve `sequences` concurrent sequences of `context` tokens.
 
     weights / (tp pp) + 1.05 KV / (min(tp, kv heads) pp) + 0.6 * 8 * tokens * h * 2 + context
     (form and constants: feasibility study, section 7; fitted on engines that do not pre-allocate).
-    MLA's latent cache is replicated over tp. `weight_bytes` are all weights in their storage format.
+    Windowed layers keep their window, layers without attention nothing, and MLA's latent cache is
+    replicated over tp. `weight_bytes` are all weights in their storage format, `kv_copies` how often an
+    engine holds the cache at once, `context_bytes` driver, runtime and captured graphs.
     """
     kv_shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads)) * plan.pp
     kv = (
         1.05
+        * kv_copies
         * sequences
         / kv_shard
         * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes)

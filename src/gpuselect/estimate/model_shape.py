@@ -8,6 +8,14 @@ from gpuselect.estimate.shape import Shape
 from gpuselect.i18n import _
 
 DECODER_FAMILIES = ("dense-decoder", "moe-decoder", "hybrid-ssm")
+# style of block whose kept bytes count, by architecture; the others are as llama's
+BLOCKS = {
+    "qwen3": "qwen3", "olmo2": "qwen3", "gemma2": "gemma", "gemma3": "gemma", "gemma4": "gemma",
+    "gpt2": "gpt2", "gpt-neo": "gpt2", "gpt-bigcode": "gpt2", "bloom": "gpt2", "starcoder2": "gpt2",
+    "gpt-neox": "gpt-neox", "gpt-j": "gpt-neox", "falcon-1ln": "gpt-neox", "falcon-2ln": "gpt-neox",
+    "phi": "gpt2", "opt": "opt", "mpt": "bert", "bert": "bert", "roberta": "bert", "vit": "bert",
+}  # fmt: skip
+MIXTURES = {"llama": "mixtral", "qwen3": "qwen3-moe"}
 NEEDED = ("n_layers", "hidden", "n_heads", "vocab")
 
 
@@ -63,7 +71,17 @@ def shape_of(model: Model) -> Shape:
         expert_params=expert_params,
         mla=mla,
         max_context=_whole(model.max_context),
+        block=_block(model, mla=mla),
+        q_rank=_whole(model.q_lora_rank),
     )
+
+
+def _block(model: Model, *, mla: bool) -> str:
+    """Style of the model's layers: key of `activations` in the calibration."""
+    if mla:
+        return "deepseek"
+    style = BLOCKS.get(model.arch or "", "llama")
+    return MIXTURES.get(style, "mixtral") if model.n_experts else style
 
 
 def _whole(value: float | None) -> int:

@@ -45,3 +45,15 @@ def gemm_shape_loss(*, kappa: Any, balance: Any, rows: Any, inner: Any, columns:
     `balance` I is the machine balance, achieved flop/s over achieved byte/s.
     """
     return kappa / 3.0 * balance * (1.0 / rows + 1.0 / inner + 1.0 / columns)
+
+
+def realised_peak(*, device: Device, gain_8bit: Any, gain_4bit: Any) -> Any:
+    """Peak of the multiplication that training realises [flop/s]: R16 (R8/R16)^a (R4/R8)^b.
+
+    Of the step from 16 to 8 bit, and from 8 to 4 bit, only a power a or b below 1 is won: some layers stay
+    wide. Not narrower than 16 bit: the peak itself.
+    """
+    ratio = np.maximum(device.peak / device.peak_16bit, 1.0)
+    first = np.minimum(ratio, 2.0)
+    gain = first**gain_8bit * (ratio / first) ** gain_4bit
+    return np.where(device.peak > device.peak_16bit, device.peak_16bit * gain, device.peak)

@@ -1,6 +1,7 @@
 """Serving a decoder: one decode step, prefill, steady state of continuous batching.
 
-Form: feasibility study E1-E14; docs/methodology.md. Loaded TTFT and tail latencies are not given.
+Form: feasibility study E1-E15 and what docs/methodology.md adds to it. Arrivals are in `queueing`.
+Every formula takes numbers or arrays, for the shape of the model too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gpuselect.calibration import ServingConstants
-from gpuselect.estimate.collectives import all_reduce
+from gpuselect.estimate.collectives import all_reduce, all_to_all
 from gpuselect.estimate.roofline import Device, soft_max_time
 from gpuselect.estimate.shape import Shape, expected_active_experts, kv_bytes_per_sequence
 from gpuselect.plan import Plan
 
-EAGER_KV_COPIES = 3.0  # concatenation reads and writes the cache once more each (study, E7)
+NO_LIMIT = 1e9  # sequences or tokens of an engine that sets no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,16 @@ class Engine:
     compute: Any  # factor on the compute rate, format included
     memory: Any  # factor on weight traffic (dequantisation)
     prefill: Any  # factor on prefill compute (dequantisation)
-    python: Any = True  # per-step and per-sequence host time
+    python: Any = True  # per-step and per-sequence host time, and a server in front
     eager: Any = False  # launches every kernel from Python, and copies its KV cache
+    host: Any = 1.0  # factor on the host's time per step, layer and sequence
+    head_bytes: Any = 2.0  # of a parameter of the embedding and the head
+    expert_bytes: Any = 2.0  # of a parameter of the routed experts
+    sequences: Any = NO_LIMIT  # most that run at once in a replica
+    chunk: Any = NO_LIMIT  # most prompt tokens that one step takes in
+    mixed: Any = False  # a step decodes and takes in prompts together
+    layer_split: Any = False  # stages of a pipeline wait for each other in decoding
+    kernel: Any = 1.0  # factor of the card's class on the fixed time of kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,31 +51,62 @@ class Serving:
     requests_per_s: Any
 
 
-def touched_weight_bytes(*, shape: Shape, weight_bytes: Any, tokens: Any, moe_bandwidth: Any) -> Any:
-    """Bytes of weights that one step reads: dense parts, and the experts that its tokens touch [B].
+def expert_weight_bytes(*, shape: Shape, engine: Engine, weight_bytes: Any) -> Any:
+    """Bytes of the routed experts of all layers [B]."""
+    return np.minimum(shape.expert_params * engine.expert_bytes, weight_bytes)
 
-    The input embedding table is not read. MoE: E (1 - (1 - k/E)^T) distinct experts.
+
+def weight_bytes_per_rank(*, shape: Shape, plan: Plan, engine: Engine, weight_bytes: Any) -> Any:
+    """Weights that one accelerator holds [B].
+
+    Dense parts are split over tp and pp and copied over dp (attention data parallel); the experts
+    are split over all of them.
     """
-    per_param = weight_bytes / shape.params
-    experts = shape.expert_params
-    dense = shape.params - experts - (0.0 if shape.tied else shape.embedding_params)
-    if not shape.n_experts:
-        return dense * per_param + 0.0 * tokens
-    share = (
-        expected_active_experts(n_experts=shape.n_experts, top_k=shape.top_k, tokens=tokens) / shape.n_experts
-    )
-    return (dense + experts * share / moe_bandwidth) * per_param
+    experts = expert_weight_bytes(shape=shape, engine=engine, weight_bytes=weight_bytes)
+    return (weight_bytes - experts + experts / plan.dp) / (plan.tp * plan.pp)
+
+
+def touched_weight_bytes(
+    *, shape: Shape, plan: Plan, engine: Engine, weight_bytes: Any, tokens: Any, moe_bandwidth: Any
+) -> Any:
+    """Bytes of weights that each tensor-parallel rank reads in one step of `tokens` tokens, all stages [B].
+
+    The input embedding table is not read. Mixtures: E (1 - (1 - k/E)^T) distinct experts of the
+    tokens of all ranks, read at `moe_bandwidth` of the expectation's cost.
+    """
+    routed = expert_weight_bytes(shape=shape, engine=engine, weight_bytes=weight_bytes)
+    table = np.where(shape.tied, 0.0, shape.embedding_params * engine.head_bytes)
+    experts = np.maximum(shape.n_experts, 1)
+    share = expected_active_experts(n_experts=experts, top_k=shape.top_k, tokens=tokens) / experts
+    dense = np.maximum(weight_bytes - routed - table, 0.0)
+    return (dense + routed * share / moe_bandwidth / plan.dp) / plan.tp
 
 
 def communication_time(
     *, shape: Shape, plan: Plan, device: Device, constants: ServingConstants, tokens: Any
 ) -> Any:
-    """Two all-reduces per layer of T h 2 bytes, latency included [s]."""
+    """Two all-reduces per layer of T h 2 bytes over tp; two all-to-alls over the experts of dp ranks [s].
+
+    `tokens` are those of one dp rank. Inside a node without a switch the latency grows with log2(ranks).
+    """
+    ranks = plan.tp * plan.dp
+    switched = (device.domain > 1) & (ranks <= device.domain)
+    inside = switched | ((device.domain <= 1) & (ranks <= device.per_node))
+    same_node = ranks <= np.maximum(device.per_node, device.domain)
+    hops = np.where(switched | ~same_node, 1.0, np.log2(np.maximum(ranks, 2)))
+    away = np.where(device.per_node > 1, constants.network_latency_s, constants.loose_latency_s)
+    latency = np.where(same_node, device.link_latency, away) * hops
+    bandwidth = np.where(inside, device.link, device.network) * constants.link_efficiency
     one = all_reduce(
-        size=tokens * shape.hidden * 2.0, ranks=plan.tp,
-        bandwidth=device.link * constants.link_efficiency, latency=device.link_latency,
+        size=tokens * shape.hidden * 2.0, ranks=plan.tp, bandwidth=bandwidth, latency=latency
     )  # fmt: skip
-    return 2.0 * shape.n_layers * one
+    # of its k experts' ranks a token goes to each once: n (1 - (1 - 1/n)^k) of n
+    copies = ranks * (1.0 - (1.0 - 1.0 / ranks) ** shape.top_k)
+    routed = all_to_all(
+        size=tokens / plan.tp * copies * shape.hidden * 2.0, ranks=ranks, bandwidth=bandwidth,
+        latency=latency,
+    ) * ((plan.dp > 1) & (shape.n_experts > 0))  # fmt: skip
+    return 2.0 * shape.n_layers * (one + routed)
 
 
 def decode_step_time(
@@ -86,34 +126,61 @@ def decode_step_time(
     Weights and compute overlap, KV reads, kernel launches, collectives and host time add. A
     pipeline passes a step through its stages one after the other, so pp does not divide it.
     """
+    own = batch / plan.dp  # sequences of one attention rank
     touched = touched_weight_bytes(
-        shape=shape, weight_bytes=weight_bytes, tokens=batch, moe_bandwidth=constants.moe_bandwidth
+        shape=shape,
+        plan=plan,
+        engine=engine,
+        weight_bytes=weight_bytes,
+        tokens=batch,
+        moe_bandwidth=constants.moe_bandwidth,
     )
-    memory = touched / plan.tp / (device.bandwidth * device.bandwidth_efficiency * engine.memory)
-    flops = 2.0 * batch * (shape.active_params - (0.0 if shape.tied else shape.embedding_params))
-    compute = flops / plan.tp / (device.peak * device.gemm_efficiency * engine.compute)
+    memory = touched / (device.bandwidth * device.bandwidth_efficiency * engine.memory)
+    read = shape.active_params - np.where(shape.tied, 0.0, shape.embedding_params)
+    compute = 2.0 * own * read / plan.tp / (device.peak * device.gemm_efficiency * engine.compute)
     kv_shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads))
     kv = (
-        batch
+        own
         * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes)
         / kv_shard
         / (device.bandwidth * constants.kv_efficiency)
-        * np.where(engine.eager, EAGER_KV_COPIES, 1.0)
+        * np.where(engine.eager, kv_copies(shape=shape, constants=constants), 1.0)
     )
-    per_layer = constants.layer_overhead_s + (constants.moe_layer_overhead_s if shape.n_experts else 0.0)
-    host = (constants.step_overhead_s + batch * constants.sequence_overhead_s) * engine.python
     work = (
-        soft_max_time(compute=compute, memory=memory) + kv + shape.n_layers * per_layer + host
-        + communication_time(
-            shape=shape, plan=plan, device=device, constants=constants, tokens=batch
-        )
+        soft_max_time(compute=compute, memory=memory) + kv
+        + layer_time(shape=shape, engine=engine, constants=constants)
+        + routing_time(shape=shape, device=device, constants=constants, tokens=own)
+        + (constants.step_overhead_s + own * constants.sequence_overhead_s) * engine.host * engine.python
+        + communication_time(shape=shape, plan=plan, device=device, constants=constants, tokens=own)
     )  # fmt: skip
     return with_launch_time(work=work, shape=shape, engine=engine, constants=constants)
 
 
+def kv_copies(*, shape: Shape, constants: ServingConstants) -> Any:
+    """Times that eager attention moves the cache: it appends by copying, and repeats shared heads."""
+    group = shape.n_heads / shape.n_kv_heads
+    return np.where(group > 1, constants.eager_group_copies * group, constants.eager_kv_copies)
+
+
+def layer_time(*, shape: Shape, engine: Engine, constants: ServingConstants) -> Any:
+    """Fixed time of the kernels of all layers in one step [s]; routing adds to it."""
+    moe = np.where(shape.n_experts, constants.moe_layer_overhead_s, 0.0)
+    own = np.where(engine.python, constants.layer_overhead_s, constants.native_layer_s)
+    return shape.n_layers * (own * engine.host + moe) * engine.kernel
+
+
+def routing_time(*, shape: Shape, device: Device, constants: ServingConstants, tokens: Any) -> Any:
+    """Time to sort the tokens of a step to their experts and back, in all layers [s].
+
+    Bytes moved = c T k h per layer; every tensor-parallel rank moves all of them.
+    """
+    moved = constants.moe_routing_bytes * tokens * shape.top_k * shape.hidden * shape.n_layers
+    return moved / device.bandwidth * (shape.n_experts > 0)
+
+
 def with_launch_time(*, work: Any, shape: Shape, engine: Engine, constants: ServingConstants) -> Any:
     """Time of a step whose kernels Python launches one by one: max(work, L * launch) plus 0.3 min [s]."""
-    launch = shape.n_layers * constants.eager_layer_s
+    launch = shape.n_layers * constants.eager_layer_s * engine.host
     return np.where(engine.eager, soft_max_time(compute=work, memory=launch), work)
 
 
@@ -126,41 +193,44 @@ def prefill_time(
     constants: ServingConstants,
     weight_bytes: Any,
     tokens: Any,
+    prompts: Any = 1.0,
 ) -> Any:
-    """Time to process a prompt of `tokens` tokens [s]: compute at the efficiency of its length.
+    """Time to process `prompts` prompts of `tokens` tokens together [s].
 
-    GEMM efficiency rises as T / (T + T_half); attention is quadratic; never faster than one read
-    of the weights it touches.
+    They run in chunks of at most `engine.chunk` tokens. GEMM efficiency rises as T / (T + T_half)
+    with the tokens of a chunk, for experts with the tokens that each of them gets; attention is
+    quadratic in a prompt; no chunk is faster than one read of the weights that it touches. The
+    stages of a pipeline work on successive chunks.
     """
+    total = tokens * prompts / plan.dp
+    chunk = np.minimum(total, engine.chunk)
     rate = device.peak * device.gemm_efficiency * engine.compute * engine.prefill
-    rate = rate * tokens / (tokens + constants.half_efficiency_tokens)
-    if shape.n_experts:
-        rate = rate * constants.moe_compute
-    linear = 2.0 * tokens * (shape.active_params - shape.embedding_params) / plan.tp / rate
+    half = constants.half_efficiency_tokens
+    per_expert = chunk * plan.dp * shape.top_k / np.maximum(shape.n_experts, 1)
+    expert_flops = 2.0 * shape.expert_params * shape.top_k / np.maximum(shape.n_experts, 1)
+    layers = shape.active_params - shape.embedding_params * np.where(shape.tied, 1.0, 2.0)
+    dense_flops = np.maximum(2.0 * layers - expert_flops, 0.0)
+    linear = total / plan.tp / rate * (
+        dense_flops * (1.0 + half / chunk)
+        + expert_flops * (1.0 + half / np.maximum(per_expert, 1.0)) / constants.moe_compute
+    )  # fmt: skip
+    full = shape.attention_layers - shape.windowed_layers
+    reach = full * tokens + shape.windowed_layers * np.minimum(tokens, 2.0 * shape.window)
     attention = (
-        2.0
-        * shape.n_layers
-        * shape.q_width
-        * tokens
-        * tokens
-        / plan.tp
+        2.0 * shape.q_width * total * reach / plan.tp
         / (device.peak_16bit * constants.attention_prefill_efficiency)
-    )
-    floor = (
-        touched_weight_bytes(
-            shape=shape,
-            weight_bytes=weight_bytes,
-            tokens=tokens,
-            moe_bandwidth=constants.moe_bandwidth,
-        )
-        / plan.tp
-        / (device.bandwidth * device.bandwidth_efficiency * engine.memory)
-    )
-    overhead = shape.n_layers * constants.layer_overhead_s
+    )  # fmt: skip
+    floor = touched_weight_bytes(
+        shape=shape, plan=plan, engine=engine, weight_bytes=weight_bytes, tokens=chunk * plan.dp,
+        moe_bandwidth=constants.moe_bandwidth,
+    ) / (device.bandwidth * device.bandwidth_efficiency * engine.memory)  # fmt: skip
+    steps = total / chunk
+    stages = steps * plan.pp / (steps + plan.pp - 1.0)  # at work at once: chunks follow each other
     work = (
-        np.maximum(linear + attention, floor)
-        + overhead
-        + communication_time(shape=shape, plan=plan, device=device, constants=constants, tokens=tokens)
+        np.maximum(linear + attention, floor * steps) / stages
+        + steps * layer_time(shape=shape, engine=engine, constants=constants)
+        + routing_time(shape=shape, device=device, constants=constants, tokens=total)
+        + communication_time(shape=shape, plan=plan, device=device, constants=constants, tokens=total)
     )
     return with_launch_time(work=work, shape=shape, engine=engine, constants=constants)
 
@@ -177,30 +247,38 @@ def steady_state(
     input_tokens: Any,
     output_tokens: Any,
     batch: Any,
+    beams: Any = 1.0,
 ) -> Serving:
     """Continuous batching in a closed loop of `batch` sequences per replica.
 
-    TPOT = decode step + share of the prefills that interrupt it; a full
-    pipeline of pp stages keeps pp groups of batch / pp sequences in flight, one per stage.
+    Waiting prompts are taken in together up to a chunk. A sequence's cycle is its prefill, its
+    decode steps and the prefills of the others that interrupt them; where steps mix both, a token
+    waits for at most one chunk. A full pipeline of pp stages keeps pp groups of batch / pp sequences in
+    flight, unless the engine splits by layers.
     """
-    context = input_tokens + output_tokens / 2.0
-    prefill = prefill_time(
-        shape=shape, plan=plan, device=device, engine=engine, constants=constants,
-        weight_bytes=weight_bytes, tokens=input_tokens,
-    )  # fmt: skip
+    common: dict[str, Any] = {
+        "shape": shape, "plan": plan, "device": device, "engine": engine, "constants": constants,
+        "weight_bytes": weight_bytes,
+    }  # fmt: skip
+    alone = prefill_time(**common, tokens=input_tokens)
+    together = np.maximum(np.minimum(engine.chunk * plan.dp / input_tokens, batch), 1.0)
+    prefill = prefill_time(**common, tokens=input_tokens, prompts=together) / together
+    groups = np.where(engine.layer_split, 1, plan.pp)
     decode = decode_step_time(
-        shape=shape, plan=plan, device=device, engine=engine, constants=constants,
-        weight_bytes=weight_bytes, kv_bytes=kv_bytes, batch=np.maximum(batch / plan.pp, 1.0), context=context,
+        **common, kv_bytes=kv_bytes, batch=np.maximum(batch * beams / groups, 1.0),
+        context=input_tokens + output_tokens / 2.0,
     )  # fmt: skip
-    tpot = decode + np.maximum(batch - 1.0, 0.0) / output_tokens * prefill / constants.scheduling
-    per_sequence = output_tokens * tpot + prefill
-    requests = plan.replicas * batch / per_sequence * constants.scheduling
-    ttft = prefill + constants.server_overhead_s * engine.python
+    sharing = np.where(batch > 1.0, constants.scheduling, 1.0)
+    interrupts = np.maximum(batch - 1.0, 0.0) / output_tokens * prefill / sharing
+    one_chunk = prefill * np.minimum(engine.chunk * plan.dp / input_tokens, batch)
+    per_sequence = output_tokens * (decode + interrupts) + prefill
+    requests = plan.replicas * batch / per_sequence * sharing
+    ttft = alone + constants.server_overhead_s * engine.python
     return Serving(
         batch=batch,
-        tpot=tpot,
+        tpot=decode + np.where(engine.mixed, np.minimum(interrupts, one_chunk), interrupts),
         ttft_unloaded=ttft,
-        latency=ttft + output_tokens * tpot,
+        latency=ttft + output_tokens * (decode + interrupts),
         output_tokens_per_s=requests * output_tokens,
         requests_per_s=requests,
     )
@@ -210,6 +288,7 @@ def kv_capacity(
     *,
     shape: Shape,
     plan: Plan,
+    engine: Engine,
     usable_bytes: Any,
     serving_share: Any,
     weight_bytes: Any,
@@ -218,8 +297,9 @@ def kv_capacity(
     reserve: Any,
 ) -> Any:
     """Sequences of `context` tokens whose KV fits beside the weights of one replica."""
-    shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads)) * plan.pp
-    free = serving_share * usable_bytes - weight_bytes / (plan.tp * plan.pp) - reserve
+    shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads)) * plan.pp * plan.dp
+    held = weight_bytes_per_rank(shape=shape, plan=plan, engine=engine, weight_bytes=weight_bytes)
+    free = serving_share * usable_bytes - held - reserve
     per_sequence = (
         1.05 * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes) / shard
     )

@@ -43,6 +43,8 @@ class Shape:
     expert_params: float = 0.0
     mla: bool = False
     max_context: int = 0
+    block: str = "llama"  # style of the layers: key of `activations` in data/calibration.yaml
+    q_rank: int = 0  # of compressed queries (MLA)
 
     @property
     def q_width(self) -> int:
@@ -57,7 +59,7 @@ class Shape:
     @property
     def layer_params(self) -> float:
         """Parameters of all layers together, without embedding and head."""
-        return self.params - self.embedding_params * (1 if self.tied else 2)
+        return self.params - self.embedding_params * (2 - self.tied)
 
     @property
     def active_layer_params(self) -> float:
@@ -151,7 +153,7 @@ def kv_bytes_per_sequence(*, shape: Shape, context: Any, bytes_per_element: Any)
     import numpy as np
 
     full_layers = shape.attention_layers - shape.windowed_layers
-    windowed = np.minimum(context, shape.window) if shape.window else 0
+    windowed = np.minimum(context, shape.window)
     tokens_times_layers = full_layers * context + shape.windowed_layers * windowed
     return shape.kv_width * bytes_per_element * tokens_times_layers
 

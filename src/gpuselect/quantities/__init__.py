@@ -14,7 +14,7 @@ from gpuselect.quantities.hardware import (
     parse_resolution,
     parse_streams,
 )
-from gpuselect.quantities.money import Money, format_money, parse_money
+from gpuselect.quantities.money import Money, format_money, in_usd, parse_money, parse_rates
 from gpuselect.quantities.sizes import (
     Params,
     TrainingSet,
@@ -51,6 +51,7 @@ __all__ = [
     "format_duration",
     "format_money",
     "format_params",
+    "in_usd",
     "parse_accelerators",
     "parse_bytes",
     "parse_context",
@@ -63,6 +64,7 @@ __all__ = [
     "parse_percent",
     "parse_power",
     "parse_rate",
+    "parse_rates",
     "parse_resolution",
     "parse_samples",
     "parse_streams",

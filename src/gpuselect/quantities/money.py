@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gpuselect.i18n import _
@@ -88,6 +89,41 @@ def _currency(name: str | None, *, text: str) -> tuple[str, str | None]:
     note = _("{text} is read as {code} (write {other} or another currency to change it)")
     other = "JPY" if name == "¥" else "USD" if code == "CNY" else "EUR"
     return code, note.format(text=text, code=code, other=other)
+
+
+def parse_rates(raw: object) -> dict[str, float]:
+    """Exchange rates in USD for one unit of a currency: `EUR=1.08, CNY=0.14`.
+
+    >>> parse_rates("EUR=1.08")
+    {'EUR': 1.08}
+    """
+    pairs = raw.items() if isinstance(raw, Mapping) else _pairs(raw)
+    rates = {}
+    for name, value in pairs:
+        code = _SYMBOLS.get(str(name).strip().lower(), str(name).strip().upper())
+        rate = magnitude(str(value).strip())
+        if code.lower() not in _CODES or code == "USD" or rate is None or rate <= 0:
+            what = _("USD for one unit of a currency")
+            raise failure(what=what, raw=raw, examples=("EUR=1.08", "CNY=0.14"))
+        rates[code] = rate
+    return rates
+
+
+def _pairs(raw: object) -> list[tuple[str, str]]:
+    parts = raw if isinstance(raw, list | tuple) else str(raw).split(",")
+    return [(name, value) for name, _sign, value in (str(part).partition("=") for part in parts)]
+
+
+def in_usd(money: Money, rates: Mapping[str, float]) -> Money | None:
+    """The amount in USD at the given rates, None where there is none for its currency.
+
+    >>> in_usd(Money(1000.0, "month", "EUR"), {"EUR": 1.08}).amount
+    1080.0
+    """
+    if money.currency == "USD":
+        return money
+    rate = rates.get(money.currency)
+    return None if rate is None else replace(money, amount=money.amount * rate, currency="USD")
 
 
 def format_money(money: Money) -> str:

@@ -32,8 +32,14 @@ from gpuselect.catalog import (
 )
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
-from gpuselect.readers.price_rows import PRICES, parse_prices, replace_prices
-from gpuselect.readers.tables import POWER, PRICE_HISTORY, REGIONS, LazyTable
+from gpuselect.readers.price_rows import (
+    PRICES,
+    QUOTATIONS,
+    parse_prices,
+    parse_quotations,
+    replace_prices,
+)
+from gpuselect.readers.tables import EMBODIED, POWER, PRICE_HISTORY, REGIONS, LazyTable
 
 LISTS: Mapping[str, type[Entry]] = {
     "gpus.yaml": Accelerator, "models.yaml": Model, "frameworks.yaml": Framework,
@@ -111,6 +117,7 @@ def load_catalog(*, data_dir: Path | None = None, overlays: Sequence[Path] = ())
         power=LazyTable(POWER, (folder, *overlays)),
         regions=LazyTable(REGIONS, (folder, *overlays)),
         price_history=LazyTable(PRICE_HISTORY, (folder, *overlays)),
+        embodied=LazyTable(EMBODIED, (folder, *overlays)),
     )
 
 
@@ -130,6 +137,7 @@ def check_catalog(data_dir: Path | None = None) -> dict[str, int]:
     used += [(PRICES, price.hardware) for price in catalog.prices]
     used += [(POWER.file, row.hardware) for row in catalog.power]
     used += [(PRICE_HISTORY.file, row.hardware) for row in catalog.price_history]
+    used += [(EMBODIED.file, row.hardware) for row in catalog.embodied]
     for where, name in used:
         if name not in catalog.accelerators:
             raise CatalogError(
@@ -205,8 +213,8 @@ def _parse_texts(texts: Mapping[str, bytes]) -> dict[str, Any]:
     return {name: _parse_text(content, name, name) for name, content in texts.items()}
 
 
-def _parse_text(content: bytes, name: str, shown: str) -> Any:
-    """One file as plain data; `shown` is how messages name it."""
+def _parse_text(content: bytes, name: str, shown: str, *, whole: bool = True) -> Any:
+    """One file as plain data; `shown` is how messages name it, `whole` that it is one of the catalog's."""
     from gpuselect.readers.yaml_strict import parse_yaml
 
     try:
@@ -218,7 +226,7 @@ def _parse_text(content: bytes, name: str, shown: str) -> Any:
     raw = parse_yaml(text, name=shown)
     if name in LISTS:
         return _by_id(raw, text, shown)
-    if not isinstance(raw, dict):
+    if whole and not isinstance(raw, dict):
         raise CatalogError(_("{name}: expected keys with values").format(name=shown))
     return raw
 
@@ -261,7 +269,16 @@ def _overlaid(parsed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             merged[name] = replace_prices(merged[name], over)
         else:
             merged[name] = {**merged[name], **over}
+    if (folder / QUOTATIONS).exists():
+        merged[PRICES] = replace_prices(merged[PRICES], _quotations(folder, merged["gpus.yaml"]))
     return merged
+
+
+def _quotations(folder: Path, accelerators: Iterable[str]) -> list[Raw]:
+    """Prices that a person wrote in an overlay folder."""
+    path = folder / QUOTATIONS
+    raw = _parse_text(path.read_bytes(), QUOTATIONS, str(path), whole=False)
+    return parse_quotations(raw, name=str(path), accelerators=accelerators)
 
 
 def _merge(base: Raw, over: Raw) -> Raw:

@@ -18,7 +18,7 @@ from gpuselect.i18n import _
 from gpuselect.readers.catalog import data_dir
 
 MeasuredRow = dict[str, str]
-FILES = ("training.csv", "inference.csv", "memory_reference.csv")
+FILES = ("training.csv", "inference.csv", "memory_reference.csv", "memory_reference_more.csv")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from gpuselect.catalog import MeasuredPower, PastPrice, Region
+from gpuselect.catalog import EmbodiedCarbon, MeasuredPower, PastPrice, Region
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
 
-Row = TypeVar("Row", MeasuredPower, Region, PastPrice)
+Row = TypeVar("Row", MeasuredPower, Region, PastPrice, EmbodiedCarbon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,15 @@ PRICE_HISTORY = Layout(
     words={},
     key=("provider", "instance_type", "hardware", "month"),
 )
-LAYOUTS: tuple[Layout[Any], ...] = (POWER, REGIONS, PRICE_HISTORY)
+EMBODIED = Layout(
+    file="embodied_carbon.csv",
+    kind=EmbodiedCarbon,
+    required=("hardware", "n_accel", "scope", "kgco2e", "source"),
+    bounds={"n_accel": (1, 1e3), "kgco2e": (1, 1e6)},
+    words={"scope": ("card", "server-without-cards", "server")},
+    key=("hardware", "n_accel", "scope", "source"),
+)
+LAYOUTS: tuple[Layout[Any], ...] = (POWER, REGIONS, PRICE_HISTORY, EMBODIED)
 
 
 class LazyTable(Sequence[Row]):

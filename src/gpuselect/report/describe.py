@@ -213,6 +213,7 @@ def cost_parts(cost: Cost) -> list[str]:
         (cost.per_hour_usd, _("{usd} / hour")),
         (cost.per_million_tokens_usd, _("{usd} / million tokens")),
         (cost.per_thousand_images_usd, _("{usd} / thousand")),
+        (cost.per_stream_month_usd, _("{usd} / stream and month")),
         (cost.acquisition_usd, _("{usd} to buy")),
         (cost.buy_per_hour_usd, _("{usd} / hour when bought")),
     )
@@ -259,7 +260,7 @@ def _verb(decision: Decision, option: Option) -> str:
     cost = option.cost
     if decision.workload.get("have"):
         return _("Use {hardware}")
-    if cost.acquisition_usd is not None and (wanted == "buy" or cost.offer is None):
+    if cost.basis == "buy" or (cost.acquisition_usd is not None and (wanted == "buy" or cost.offer is None)):
         return _("Buy {hardware}")
     return _("Rent {hardware}") if cost.offer is not None else _("Use {hardware}")
 
@@ -289,6 +290,13 @@ def decision_sentence(decision: Decision) -> str:
 
 def fit_sentence(answer: FitAnswer) -> str:
     """The answer to `estimate` in one sentence."""
+    if answer.option is None and answer.nearest is not None:
+        miss = answer.nearest
+        text = _("No: does not fit on {hardware}: needs {need} of {usable} usable per accelerator.")
+        return text.format(
+            hardware=count_of(miss.count, miss.accelerator), need=gib(miss.memory.per_accelerator_gib),
+            usable=gib(miss.memory.usable_gib),
+        )  # fmt: skip
     if answer.option is None:
         return _("No: no plan for this workload exists on this hardware.")
     option, fit = answer.option, answer.option.memory

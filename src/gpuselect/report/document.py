@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpuselect.decision import Decision, Note, Offer, Option
 from gpuselect.i18n import _
@@ -15,6 +16,7 @@ from gpuselect.report.blocks import (
     PageBreak,
     Paragraph,
 )
+from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids
 from gpuselect.report.describe import (
     SMALLER_IS_BETTER,
     cost_parts,
@@ -201,10 +203,16 @@ def _cost(options: Sequence[Option]) -> list[Block]:
         for option in options
     )
     blocks.append(Grid((_("Option"), _("Cost (USD)"), _("Price basis")), amounts))
-    if items := options[0].cost.items:
+    first = options[0]
+    if items := first.cost.items:
         rows = tuple((what, money(usd), per) for what, usd, per in items)
         blocks.append(Paragraph(_("What the cost of the first option is made of:")))
         blocks.append(Grid((_("Item"), _("USD"), _("Per")), rows, frozenset({1})))
+    lines = cost_lines(replace(first.cost, items=())) + energy_lines(first.energy)
+    if lines:
+        blocks.append(Bullets(tuple(lines)))
+    for title, grid in ledger_grids(first.cost):
+        blocks += [Paragraph(title), grid]
     return blocks
 
 

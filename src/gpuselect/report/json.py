@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuselect.decision import (
+    Change,
     Considered,
     Cost,
+    CostRange,
     Decision,
     Energy,
     Estimate,
     FitAnswer,
     FrameworkChoice,
     MemoryFit,
+    Miss,
     Note,
     Offer,
     Option,
@@ -21,6 +24,8 @@ from gpuselect.decision import (
 from gpuselect.plan import RECOMPUTE, Plan
 from gpuselect.report.plain import plain
 from gpuselect.report.version import tool_version
+from gpuselect.tco.ownership import Ledger
+from gpuselect.tco.places import Quantity
 
 SCHEMA_VERSION = 1
 WIDTHS = ("tp", "pp", "dp", "ep", "cp", "zero_stage")
@@ -55,7 +60,27 @@ def fit_payload(answer: FitAnswer) -> dict[str, Any]:
         "warnings": _notes(option.warnings) if option is not None else [],
         "alternatives": [option_payload(other) for other in answer.alternatives],
         "next_commands": list(answer.next_commands),
+        "limits": [{"code": limit.code, "value": limit.value, "text": limit.text} for limit in answer.limits],
+        "changes": [_change(change) for change in answer.changes],
+        "nearest": _miss(answer.nearest),
+        "footprint_gib": plain(answer.footprint_gib),
     }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "code": change.code, "text": change.text, "need_gib": plain(change.need_gib),
+        "usable_gib": plain(change.usable_gib),
+    }  # fmt: skip
+
+
+def _miss(miss: Miss | None) -> dict[str, Any] | None:
+    if miss is None:
+        return None
+    return {
+        "accelerator": miss.accelerator, "count": miss.count, "plan": _layout(miss.plan),
+        "memory": _memory(miss.memory),
+    }  # fmt: skip
 
 
 OPTION_KEYS = (
@@ -107,11 +132,17 @@ def option_payload(option: Option) -> dict[str, Any]:
     }
 
 
-def _plan(plan: Plan, option: Option) -> dict[str, Any]:
+def _layout(plan: Plan) -> dict[str, Any]:
     return {
         **{key: int(getattr(plan, key)) for key in WIDTHS},
         "recompute": RECOMPUTE[int(plan.recompute)],
         **{key: int(getattr(plan, key)) for key in ("micro_batch", "grad_accum", "replicas")},
+    }
+
+
+def _plan(plan: Plan, option: Option) -> dict[str, Any]:
+    return {
+        **_layout(plan),
         "precision": option.precision,
         "weights": option.weights or None,
         "kv": option.kv or None,
@@ -152,13 +183,63 @@ def _cost(cost: Cost) -> dict[str, Any]:
         "per_run_usd": plain(cost.per_run_usd),
         "per_month_usd": plain(cost.per_month_usd),
         "per_million_tokens_usd": plain(cost.per_million_tokens_usd),
-        "per_thousand_images_usd": plain(getattr(cost, "per_thousand_images_usd", None)),
+        "per_thousand_images_usd": plain(cost.per_thousand_images_usd),
+        "per_stream_month_usd": plain(cost.per_stream_month_usd),
         "acquisition_usd": plain(cost.acquisition_usd),
         "buy_per_hour_usd": plain(cost.buy_per_hour_usd),
+        "rent_per_hour_usd": plain(cost.rent_per_hour_usd),
+        "services_per_hour_usd": plain(cost.services_per_hour_usd),
+        "paid_hours_per_used_hour": plain(cost.paid_hours_per_used_hour),
+        "basis": cost.basis or None,
         "items": [{"what": what, "usd": plain(usd), "per": per} for what, usd, per in cost.items],
         "offer": _offer(cost.offer),
         "purchase": _offer(cost.purchase),
+        "terms": [
+            {"term": t.term, "per_hour_usd": plain(t.per_hour_usd),
+             "per_used_hour_usd": plain(t.per_used_hour_usd), "offer": _offer(t.offer)}
+            for t in cost.terms
+        ],
+        "regions": [
+            {"per_hour_usd": plain(r.per_hour_usd), "offer": _offer(r.offer),
+             "carbon_g_kwh": plain(r.carbon_g_kwh)}
+            for r in cost.regions
+        ],
+        "breakeven": None if cost.breakeven is None else {
+            "utilization": plain(cost.breakeven.utilization),
+            "hours_per_day": plain(cost.breakeven.hours_per_day),
+            "payback_months": plain(cost.breakeven.payback_months),
+        },
+        "bought": _ledger(cost.bought),
+        "rented": _ledger(cost.rented),
+        "by_years": [{"years": years, "per_used_hour_usd": plain(usd)} for years, usd in cost.by_years],
+        "range": _range(cost.range),
+    }  # fmt: skip
+
+
+def _ledger(ledger: Ledger | None) -> dict[str, Any] | None:
+    """Payments by year: the first amount is day 0, then the end of each year."""
+    if ledger is None:
+        return None
+    return {
+        "items": [{"what": what, "usd": list(row)} for what, row in ledger.items],
+        "by_year_usd": list(ledger.by_year),
+        "cumulative_usd": list(ledger.cumulative),
+        "total_usd": ledger.total,
+        "present_value_usd": ledger.present_value,
+        "cost_of_capital": plain(ledger.rate),
     }
+
+
+def _range(found: CostRange | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "metric": found.metric, "p10_usd": found.p10, "p50_usd": found.p50, "p90_usd": found.p90,
+        "swings": [
+            {"input": name, "at_low_usd": low, "at_high_usd": high} for name, low, high in found.swings
+        ],
+        "draws": found.draws, "seed": found.seed,
+    }  # fmt: skip
 
 
 def _offer(offer: Offer | None) -> dict[str, Any] | None:
@@ -176,8 +257,28 @@ def _offer(offer: Offer | None) -> dict[str, Any] | None:
 
 
 def _energy(energy: Energy) -> dict[str, Any]:
+    place = energy.place
     return {
-        "power_w": plain(energy.power_w), "kwh": plain(energy.kwh), "kgco2e": plain(energy.kgco2e)
+        "power_w": plain(energy.power_w),
+        "kwh": plain(energy.kwh),
+        "kgco2e": plain(energy.kgco2e),
+        "kwh_per_million_tokens": plain(energy.kwh_per_million_tokens),
+        "kgco2e_per_million_tokens": plain(energy.kgco2e_per_million_tokens),
+        "embodied": None if energy.embodied_kgco2e is None else {
+            "kgco2e": plain(energy.embodied_kgco2e), "low": plain(energy.embodied_low_kgco2e),
+            "high": plain(energy.embodied_high_kgco2e), "scope": energy.embodied_scope,
+        },
+        "carbon_g_kwh": None if place is None else _quantity(place.carbon_g_kwh),
+        "pue": None if place is None else _quantity(place.pue),
+        "electricity_usd_kwh": None if place is None else _quantity(place.electricity_usd_kwh),
+    }  # fmt: skip
+
+
+def _quantity(quantity: Quantity) -> dict[str, Any]:
+    """A figure of a place with where it holds, how it was counted and where it was read."""
+    return {
+        "value": plain(quantity.value), "place": quantity.place or None, "method": quantity.method or None,
+        "year": quantity.year or None, "source": quantity.source, "assumed": quantity.assumed,
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from gpuselect.decision import Decision, FitAnswer, Note, Option
 from gpuselect.i18n import _
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page, Style
+from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids
 from gpuselect.report.describe import (
     SECONDS,
     cost_parts,
@@ -28,7 +29,8 @@ from gpuselect.report.describe import (
     spread,
     unit_cost_text,
 )
-from gpuselect.report.format import UNKNOWN, count_of, gib, money, power, significant
+from gpuselect.report.format import UNKNOWN, count_of, gib, significant
+from gpuselect.report.memory import show_memory, show_reach
 
 EXAMPLES = 5
 OPTIONS = 10
@@ -165,16 +167,15 @@ def _cost(page: Page, option: Option) -> None:
     for offer in (cost.offer, cost.purchase):
         if offer is not None:
             page.bullet(_("Price basis: {offer}").format(offer=offer_text(offer)))
-    if cost.items:
-        items = ", ".join(f"{what} {money(usd)} / {per}" for what, usd, per in cost.items)
-        page.bullet(_("Cost items: {items}").format(items=items))
-    if option.energy.power_w is not None:
-        parts_text = power(option.energy.power_w)
-        if option.energy.kwh is not None:
-            parts_text += f", {significant(option.energy.kwh)} kWh"
-        if option.energy.kgco2e is not None:
-            parts_text += f", {significant(option.energy.kgco2e)} kg CO2e"
-        page.bullet(_("Energy: {parts}").format(parts=parts_text))
+    for line in (*cost_lines(cost), *energy_lines(option.energy)):
+        page.bullet(line)
+
+
+def _ledgers(page: Page, option: Option) -> None:
+    """Payments of buying and renting, year by year."""
+    for title, grid in ledger_grids(option.cost):
+        page.heading(title)
+        page.grid(grid)
 
 
 def _notes(page: Page, title: str, notes: Sequence[Note], *, mark: str = "•", style: str = "") -> None:
@@ -218,10 +219,13 @@ def fit_text(answer: FitAnswer, style: Style | None = None) -> str:
         page.bullet(_("Plan: {plan}").format(plan=plan_text(answer.option)))
         if answer.option.framework is not None:
             page.bullet(_("Framework: {name}").format(name=answer.option.framework.name))
-        _memory(page, answer.option)
         for key, estimate in answer.option.performance.items():
             page.bullet(f"{metric_label(key)}: {metric_text(key, estimate)}")
         _cost(page, answer.option)
+        _ledgers(page, answer.option)
+        page.heading(_("Memory"))
+        show_memory(page, answer.option.memory, answer.footprint_gib)
+    show_reach(page, answer)
     _notes(page, _("Why"), answer.reasons)
     if answer.option is not None:
         _notes(page, _("Warnings"), answer.option.warnings, mark="!", style="yellow")
