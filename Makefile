@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup check format golden accuracy bench wheel-check launch-check clean
+.PHONY: help setup check format golden examples accuracy bench fuzz wheel-check launch-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,12 +31,19 @@ golden:  ## store the six representative decisions anew; read the difference bef
 	$(BIN)/python tools/golden.py || true
 	$(BIN)/python tools/golden.py --write
 
+examples:  ## write docs/examples anew: the reports of five workloads; read the difference before you commit it
+	$(BIN)/python tools/examples.py || true
+	$(BIN)/python tools/examples.py --write
+
 accuracy:  ## predictions against the measured rows, each source left out in turn: docs/accuracy.md and README
 	$(BIN)/python tools/fit_calibration.py --cv
 	$(BIN)/python tools/check_docs.py --write
 
 bench:  ## start-up, search time and memory against their budgets
 	$(BIN)/python tools/bench.py
+
+fuzz:  ## 50000 odd flags, files and faults; half an hour (a short run is part of check)
+	$(BIN)/python tools/fuzz.py --inputs 50000
 
 wheel-check:  ## build the wheel and run it from an empty environment in another directory
 	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

@@ -550,7 +550,7 @@ def test_figures_of_an_overlay_folder_win(tmp_path, call):
 
 def test_the_users_own_folder_is_laid_over_the_catalog_and_said(tmp_path, call, monkeypatch):
     """Files in the configuration folder count without a flag; standard error names the folder."""
-    monkeypatch.setattr("typer.get_app_dir", lambda _name: str(tmp_path))
+    monkeypatch.setattr("gpuselect.cli.config.user_folder", lambda: tmp_path)
     folder = tmp_path / "catalog"
     folder.mkdir()
     (folder / "gpus.yaml").write_text(

@@ -247,9 +247,7 @@ def call(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., tuple[object, str, str]]:
     """The program with a folder of its own."""
-    import typer
-
-    monkeypatch.setattr(typer, "get_app_dir", lambda _name: str(tmp_path))
+    monkeypatch.setattr("gpuselect.cli.config.user_folder", lambda: tmp_path)
 
     def run(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as leaving:

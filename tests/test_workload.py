@@ -207,14 +207,14 @@ def test_file_is_read_like_flags(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("task: training\nparams: 7B\nparams: 8B\n", "w.yaml, line 3: params is given twice"),
-        ("task: training\n\nparms: 7B\n", "w.yaml, line 3: parms: no such key"),
-        ("task: training\nseq-len: long\n", "w.yaml, line 2: seq_len: 'long'"),
-        ("task: training\nweights: {cost: 1, cost: 2}\n", "line 2: cost is given twice"),
-        ("task: [\n", "w.yaml, line "),
+        ("task: training\nparams: 7B\nparams: 8B\n", "w.yaml:3:1: params is given twice"),
+        ("task: training\n\nparms: 7B\n", "w.yaml:3:1: parms: no such key"),
+        ("task: training\nseq-len: long\n", "w.yaml:2:1: seq_len: 'long'"),
+        ("task: training\nweights: {cost: 1, cost: 2}\n", "w.yaml:2:20: cost is given twice"),
+        ("task: [\n", "w.yaml:"),
         ("- a\n", "expected lines such as `task: pretrain`"),
         ("", "expected lines such as `task: pretrain`"),
-        ("task: &a !!python/object:os.system x\n", "w.yaml, line 1"),
+        ("task: &a !!python/object:os.system x\n", "w.yaml:1:"),
     ],
 )
 def test_file_errors_name_the_line(text, message):

@@ -1,9 +1,9 @@
 """Check the documentation against the program; exit 1 with a sentence per fault.
 
-python tools/check_docs.py            fail where docs/cli.md or README's accuracy table is stale, a
-                                      relative link is dead, a cited place in docs/ is missing or a
-                                      rule code is unused
-python tools/check_docs.py --write    write docs/cli.md and README's accuracy table first
+python tools/check_docs.py            fail where docs/cli.md, the manual page or README's accuracy table
+                                      is stale, a relative link is dead, a cited place in docs/ is
+                                      missing or a rule code is unused
+python tools/check_docs.py --write    write docs/cli.md, docs/man/gpuselect.1 and README's table first
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,11 +38,18 @@ SLICES = {
     "training moe": "training throughput, mixtures of experts",
     "training lora": "LoRA throughput",
     "training qlora": "QLoRA throughput",
-    "serving decode b1": "decode of one stream (in-sample)",
-    "serving ttft unloaded": "time to first token, idle server (in-sample)",
-    "serving decode batched": "decode of a batch (in-sample)",
-    "serving throughput": "serving throughput (in-sample)",
-    "serving tpot loaded": "time per token under load (in-sample)",
+    "serving decode b1": "decode of one stream",
+    "serving ttft unloaded": "time to first token, idle server",
+    "serving decode batched": "decode of a batch",
+    "serving throughput": "serving throughput",
+    "serving tpot loaded": "time per token under load",
+    "training cnn": "training throughput, CNNs",
+    "training encoder": "training throughput, encoders",
+    "inference cnn batched": "batched inference, CNNs",
+    "inference detector batch 1": "one image at a time, detectors",
+    "inference diffusion batched": "batched inference, diffusion",
+    "training memory dense": "training memory, dense models (in-sample)",
+    "serving memory": "serving memory (in-sample)",
 }
 MARKED = re.compile(r"(<!-- accuracy -->\n).*?(<!-- /accuracy -->)", re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -78,13 +86,26 @@ def stale_reference() -> Iterator[str]:
         yield "docs/cli.md is stale: run python tools/check_docs.py --write"
 
 
+def manual() -> tuple[Path, str]:
+    """The manual page and what it should say."""
+    tool = runpy.run_path(str(ROOT / "tools/make_man.py"))
+    return tool["PAGE"], tool["page"]()
+
+
+def stale_manual() -> Iterator[str]:
+    """A fault when docs/man/gpuselect.1 is not what the program says."""
+    page, text = manual()
+    if not page.is_file() or page.read_text(encoding="utf-8") != text:
+        yield "docs/man/gpuselect.1 is stale: run python tools/check_docs.py --write"
+
+
 def accuracy_table() -> str:
-    """README's extract of docs/accuracy.md: the slices that answers use, as they stand there."""
+    """README's extract of docs/accuracy.md: the slices that answers use, as they stand there first."""
     rows = {}
     for line in ACCURACY.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if cells[0] in SLICES:
-            rows[cells[0]] = f"| {SLICES[cells[0]]} | {cells[1]} | {cells[2]} | {cells[3]} |\n"
+            rows.setdefault(cells[0], f"| {SLICES[cells[0]]} | {cells[1]} | {cells[2]} | {cells[3]} |\n")
     return ACCURACY_HEAD + "".join(rows[name] for name in SLICES if name in rows)
 
 
@@ -162,7 +183,10 @@ def main() -> int:
     if parser.parse_args().write:
         REFERENCE.write_text(reference(), encoding="utf-8")
         README.write_text(readme(), encoding="utf-8")
-    checks = (stale_reference, stale_accuracy, dead_links, missing_places, unused_codes)
+        page, text = manual()
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(text, encoding="utf-8")
+    checks = (stale_reference, stale_manual, stale_accuracy, dead_links, missing_places, unused_codes)
     faults = [fault for check in checks for fault in check()]
     for fault in faults:
         print(fault, file=sys.stderr)

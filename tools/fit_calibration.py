@@ -47,6 +47,10 @@ IN_SAMPLE = (
     "The constants were set while looking at the same rows: these errors are in-sample. Only the intervals "
     "behind the coverage leave the source out."
 )
+TRANSFER = (
+    "The error of a ratio between cards: the level comes from the same benchmark on other cards; benchmarks "
+    "of one card are left out."
+)
 QUANTILE_OF = {
     "training-dense": ("training dense",), "training-moe": ("training moe",),
     "training-lora": ("training lora",), "training-qlora": ("training qlora",),
@@ -248,7 +252,7 @@ def fit_lines(fits: Sequence[Fit]) -> list[str]:
 
 
 def report(
-    trained: Residuals, others: Residuals, networks: Residuals, skips: Mapping[str, Counter[str]],
+    trained: Residuals, others: Residuals, networks: fit_networks.Refit, skips: Mapping[str, Counter[str]],
     fits: Sequence[Fit], kinds: Mapping[str, Mapping[str, str]],
 ) -> str:  # fmt: skip
     """Text of docs/accuracy.md; `kinds` are further cuts of the rows of decoder serving."""
@@ -264,7 +268,9 @@ def report(
         *section("Decoder training, throughput, each source left out of the fit", "", trained),
         *section("Decoder serving, each group of sources left out of the fit", "", served),
         *by_kind(served, kinds),
-        *section("Networks of samples, each group of sources left out of the fit", "", networks),
+        *section("Networks of samples, each group of sources left out of the fit", "", networks.residuals),
+        *section("Networks of samples, training, each card left out of the fit", TRANSFER,
+                 networks.cards_left_out),
         *section("Memory", f"{IN_SAMPLE} Coverage: within 0.85 to 1.15 of the prediction.", memory),
         "## Fits or does not fit", "", *fit_lines(fits), "",
         "## Rows that are not predicted", "", *skipped, "",
@@ -294,7 +300,7 @@ def main() -> int:
             for row in rows[layout]
         ]
         text = report(
-            trained, others, networks.residuals, skips, [fit for fit in fits if isinstance(fit, Fit)],
+            trained, others, networks, skips, [fit for fit in fits if isinstance(fit, Fit)],
             serving.kinds,
         )  # fmt: skip
         (ROOT / "docs/accuracy.md").write_text(text, encoding="utf-8")

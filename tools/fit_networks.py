@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting import Key, group_of, solve, stacked, write_values
+from fitting import Key, as_yaml, group_of, solve, stacked, write_values
 from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
 from gpuselect.accuracy.networks import SERVER_SHARE, share_of
 from gpuselect.accuracy.records import Row, Scored, Skip
@@ -35,6 +35,7 @@ from gpuselect.network_sites import (
     generation_of,
 )
 from gpuselect.provenance import Figure
+from network_residuals import as_scored, by_card, levelled
 
 # (section, key) -> how far, in log, a constant may easily move from its prior
 SPREAD = 0.35
@@ -285,7 +286,7 @@ def shared_models(problem: Problem, *, training: bool) -> list[Key]:
     section = "training_model" if training else "model"
     groups: dict[str, set[str]] = {}
     for name, source in zip(problem.classes[section], problem.sources, strict=True):
-        groups.setdefault(str(name), set()).add(group_of(source))
+        groups.setdefault(str(name), set()).add(origin_of(source))
     return [(section, name) for name in sorted(groups) if name and len(groups[name]) >= LEAST_GROUPS]
 
 
@@ -323,21 +324,13 @@ def left_out(found: Sequence[Observation], priors: Mapping[Key, float], constant
 
 
 def by_source(observation: Observation) -> str:
-    """Group of the row's source; rounds of MLPerf inference count apart, as in the feasibility study."""
-    return observation.source if observation.source.startswith("mlperf") else group_of(observation.source)
+    """Group of the row's source."""
+    return origin_of(observation.source)
 
 
-def by_card(observation: Observation) -> str:
-    """The card of the row."""
-    return observation.case.accelerator.id
-
-
-def slice_of(observation: Observation, *, training: bool) -> str:
-    """Name of the slice in the report."""
-    if training:
-        return f"training {observation.case.network.kind}"
-    family = "vendor-tuned" if observation.runtime == "vendor-tuned" else observation.case.network.kind
-    return f"inference {family} {'batch 1' if observation.case.batch <= 1 else 'batched'}"
+def origin_of(source: str) -> str:
+    """Group of a source; rounds of MLPerf count apart, as in the feasibility study."""
+    return source if source.startswith("mlperf") else group_of(source)
 
 
 def paths_of(values: Mapping[Key, float], priors: Mapping[Key, float]) -> dict[Key, float]:
@@ -349,27 +342,6 @@ def paths_of(values: Mapping[Key, float], priors: Mapping[Key, float]) -> dict[K
     }
 
 
-def as_scored(pairs: Sequence[tuple[Observation, float]], *, training: bool) -> list[tuple[Scored, float]]:
-    """Left-out residuals in the form of the report: ln(measured / predicted) of a rate."""
-    return [
-        (
-            Scored(
-                o.row_id, o.source, slice_of(o, training=training), "samples per second", o.rate,
-                o.rate * float(np.exp(error)), interval_of(o, training=training), o.case.assumed,
-            ),
-            -error,
-        )
-        for o, error in pairs
-    ]  # fmt: skip
-
-
-def interval_of(observation: Observation, *, training: bool) -> str:
-    """Key of the quantiles that answers use."""
-    if training:
-        return "network-training"
-    return "network-latency" if observation.case.batch <= 1 else "network-inference"
-
-
 @dataclass(frozen=True, slots=True)
 class Refit:
     """Fitted constants, factors of networks, cards with rows, and left-out residuals."""
@@ -378,14 +350,16 @@ class Refit:
     models: dict[str, dict[str, float]]  # section -> catalog id -> factor
     cards: dict[str, list[str]]  # trained_cards, served_cards
     residuals: list[tuple[Scored, float]]
+    cards_left_out: list[tuple[Scored, float]]  # training: the level from the same benchmark on other cards
 
 
 def refit(rows: Mapping[str, Sequence[Row]], catalog: Catalog, calibration: Calibration) -> Refit:
-    """Fit training and inference of networks, and leave each group of sources out once."""
+    """Fit training and inference of networks, leave out each group of sources, and each trained card."""
     values: dict[Key, float] = {}
     models: dict[str, dict[str, float]] = {}
     cards: dict[str, list[str]] = {}
     residuals: list[tuple[Scored, float]] = []
+    transferred: list[tuple[Scored, float]] = []
     constants = priors_only(calibration.network)
     for layout, training in (("training", True), ("inference", False)):
         others = [row for row in rows[layout] if not is_decoder(row, catalog)]
@@ -404,7 +378,10 @@ def refit(rows: Mapping[str, Sequence[Row]], catalog: Catalog, calibration: Cali
         )
         pairs = left_out(found, priors, constants, training=training, group=by_source)
         residuals += as_scored(pairs, training=training)
-    return Refit(values, models, cards, residuals)
+        if training:
+            alone = left_out(found, priors, constants, training=True, group=by_card)
+            transferred = as_scored(levelled(alone), training=True)
+    return Refit(values, models, cards, residuals, transferred)
 
 
 def priors_only(constants: NetworkConstants) -> NetworkConstants:
@@ -425,7 +402,7 @@ def write(path: Path, found: Refit) -> None:
     text = path.read_text(encoding="utf-8")
     for section, factors in found.models.items():
         lines = "".join(
-            f"\n    {name}: {{value: {value:.3g}, source: fit, status: derived}}"
+            f"\n    {name}: {{value: {as_yaml(value)}, source: fit, status: derived}}"
             for name, value in sorted(factors.items())
         )
         text = re.sub(rf"^  {section}:(?: {{}})?(?:\n    .*)*", f"  {section}:{lines or ' {}'}", text,

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from fitting import KNEE, PRIOR, Key, group_of, source_weights, stacked, write_values
+from fitting import KNEE, PRIOR, Key, as_yaml, group_of, source_weights, stacked, write_values
 from gpuselect.accuracy import Row, Scored, Skipped, predict_training
 from gpuselect.accuracy.decoder_training import Case, case_of
 from gpuselect.accuracy.records import TIMES
@@ -321,7 +321,7 @@ def write(path: Path, found: Refit) -> None:
     text = path.read_text(encoding="utf-8")
     for section in HARDWARE[1:]:
         lines = [
-            f"  {key[1]}: {{value: {value:.3g}, source: fit, status: derived}}\n"
+            f"  {key[1]}: {{value: {as_yaml(value)}, source: fit, status: derived}}\n"
             for key, value in sorted(found.values.items())
             if key[0] == section
         ]

@@ -85,6 +85,15 @@ def solve(
     return {**priors, **{name: float(value) for name, value in zip(names, found, strict=True)}}
 
 
+def as_yaml(value: float) -> str:
+    """A constant of three digits as YAML 1.1 reads it: an exponent needs a point before it.
+
+    >>> as_yaml(5e-05), as_yaml(1.834)
+    ('5.0e-05', '1.83')
+    """
+    return re.sub(r"^(-?\d+)e", r"\1.0e", f"{value:.3g}")
+
+
 def write_values(path: Path, values: Mapping[Key, float], *, source: str = "fit") -> None:
     """Put fitted constants into the YAML file; every other line stays as it is.
 
@@ -101,7 +110,9 @@ def write_values(path: Path, values: Mapping[Key, float], *, source: str = "fit"
         trail = [*trail[: len(found[1]) // 2], found[2]]
         key = tuple(trail)
         if key in values:
-            start = f"{found[1]}{found[2]}: {{value: {values[key]:.3g}, source: {source}, status: derived"
+            start = (
+                f"{found[1]}{found[2]}: {{value: {as_yaml(values[key])}, source: {source}, status: derived"
+            )
             note = re.search(r', note: ".*"\}$', line)
             lines[place] = start + (note[0] if note else "}")
             missing.discard(key)

@@ -38,7 +38,8 @@ def timm_model(name: str, side: int) -> Built:
     """A network of timm."""
     import timm
 
-    return timm.create_model(name), (picture(side),), {}
+    extra = {"img_size": side} if "dinov2" in name else {}  # built for 518 pixels otherwise
+    return timm.create_model(name, **extra), (picture(side),), {}
 
 
 def torchvision_model(name: str, side: int) -> Built:

@@ -6,82 +6,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from gpuselect.advice import advise_for_miss, advised_option
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.cost_detail import cost_assumptions, detailed
-from gpuselect.decision import Change, Considered, Decision, FitAnswer, Limit, Miss, Note, Option
+from gpuselect.curves import field_of_cards, scaling_of
+from gpuselect.decision import Advice, Change, Decision, FitAnswer, Limit, Miss, Note, Option
 from gpuselect.deployment import Field, build_field
 from gpuselect.headroom import changes_for, limits_of
 from gpuselect.i18n import _
-from gpuselect.job import ServingJob, TrainingJob, serving_job, training_job
+from gpuselect.job import ServingJob
+from gpuselect.judging import Judged, judge, options_of, resolve_job, search, searched
 from gpuselect.names import accuracy_text, resolve_accelerator, series_of
 from gpuselect.network_job import (
-    HpcJob,
     Job,
-    NetworkJob,
     VideoJob,
-    hpc_job,
-    network_job,
-    network_model,
-    video_job,
 )
-from gpuselect.network_search import (
-    search_hpc,
-    search_inference,
-    search_network_training,
-    search_video,
-)
-from gpuselect.options import CLOSE_ABOVE, build_option, memory_fit
-from gpuselect.ranking import closest_late, ends, next_commands, rank, select, sensitivity, speed
-from gpuselect.search import Candidate, Found, Site, search_serving, search_training
+from gpuselect.options import memory_fit
+from gpuselect.ranking import criteria_weights, next_commands
+from gpuselect.readers.profiles import shipped_judgement
+from gpuselect.score import Judgement
+from gpuselect.search import Candidate, Found
+from gpuselect.selection import closest_late, ends, speed
 from gpuselect.sentences import sentence
+from gpuselect.stability import irrelevant, price_of_second, settle
 from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
-from gpuselect.workload import Workload, pins
+from gpuselect.verdicts import considered, memory_note, near_misses, none_note
+from gpuselect.workload import Workload
+
+__all__ = [
+    "Judged", "chosen_variant", "current_date", "estimate", "judge", "recommend", "resolve_job", "search",
+]  # fmt: skip
 
 
 def current_date() -> str:
     """Today, as an ISO date, by the system's clock."""
     return datetime.now(tz=UTC).date().isoformat()
-
-
-def resolve_job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
-    """The workload in numbers, with the assumptions that were made."""
-    if workload.task == "video":
-        return video_job(workload, catalog)
-    if workload.task == "hpc":
-        return hpc_job(workload)
-    network = network_model(workload, catalog)
-    if network is not None:
-        return network_job(workload, network)
-    if workload.task == "inference":
-        return serving_job(workload, catalog)
-    return training_job(workload, catalog, calibration)
-
-
-def search(
-    sites: Sequence[Site],
-    job: Job,
-    workload: Workload,
-    calibration: Calibration,
-) -> Found:
-    """Search plans for the task."""
-    reserve = float(workload.reserve or 0.0)
-    match job:
-        case ServingJob():
-            return search_serving(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
-        case TrainingJob():
-            return search_training(sites, job, pins=pins(workload), calibration=calibration, reserve=reserve)
-        case NetworkJob(training=True):
-            return search_network_training(
-                sites, job, calibration=calibration, reserve=reserve, pins=pins(workload)
-            )
-        case NetworkJob():
-            return search_inference(sites, job, calibration=calibration, reserve=reserve)
-        case VideoJob():
-            return search_video(sites, job, calibration=calibration, reserve=reserve)
-        case HpcJob():
-            return search_hpc(sites, job, calibration=calibration, reserve=reserve)
 
 
 def chosen_variant(
@@ -117,64 +78,86 @@ def recommend(
     defaults: CostDefaults,
     *,
     today: str | None = None,
+    judgement: Judgement | None = None,
 ) -> Decision:
     """Rank the accelerators of the catalog for a workload.
 
     Hard rules first, then the plan search over all remaining cards and counts, then cost, score and
     reasons. An empty `recommendations` means that nothing fits; `near_misses` says what came
-    nearest.
+    nearest. `judgement` holds the profiles, those of data/profiles.yaml by default.
     """
     today = today or current_date()
     if workload.series is not None:
         one, note = chosen_variant(
-            workload, catalog, lambda w: recommend(w, catalog, calibration, defaults, today=today)
-        )
-        decision = recommend(one, catalog, calibration, defaults, today=today)
+            workload, catalog,
+            lambda w: recommend(w, catalog, calibration, defaults, today=today, judgement=judgement),
+        )  # fmt: skip
+        decision = recommend(one, catalog, calibration, defaults, today=today, judgement=judgement)
         return replace(decision, assumptions=(note, *decision.assumptions))
-    job, assumptions = resolve_job(workload, catalog, calibration)
-    fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}
-    field = build_field(workload, job, catalog, calibration, fixed=fixed or None)
-    found = search(field.sites, job, workload, calibration)
-    options = _options(field, found, job, workload, catalog, calibration, defaults, today)
-    chosen, missed = select(options, workload=workload, job=job)
-    ranked, without_price = rank(chosen, options, workload=workload, catalog=catalog, job=job)
+    judgement = judgement or shipped_judgement()
+    judged = judge(workload, catalog, calibration, defaults, today=today, judgement=judgement)
+    job, field, found, ranking = judged.job, judged.field, judged.found, judged.ranking
     shown = [
         [detailed(o, workload=workload, catalog=catalog, defaults=defaults, today=today) for o in group]
-        for group in (ranked, without_price[:5])
+        for group in (ranking.listed, ranking.unpriced)
     ]
+    weights = criteria_weights(workload, judgement)
+    settled, stability, notes = settle(shown[0], ranking.pool, weights, judgement)
+    shown, advice = _with_advice([[*settled], shown[1]], field, found, job, workload, catalog, calibration)
     priced, unpriced = tuple(shown[0]), tuple(shown[1])
     return Decision(
         workload=workload.model_dump(mode="json", exclude_none=True),
         workload_sentence=sentence(job),
         assumptions=(
-            *assumptions,
+            *judged.assumptions,
             *cost_assumptions(workload, catalog, defaults, service=not ends(job)),
             *(Note("read-as", text) for text in workload.parse_notes),
         ),
         recommendations=tuple(replace(o, rank=n) for n, o in enumerate(priced, 1)),
         unpriced=unpriced,
-        considered=_considered(field, found, missed, job, workload, catalog, calibration),
-        near_misses=_near_misses(field, found) if chosen or not options else closest_late(options, missed),
-        sensitivity=sensitivity(priced, workload),
+        considered=considered(field, found, judged.missed, job, workload, catalog, calibration),
+        near_misses=(
+            near_misses(field, found) if ranking.pool or not judged.options
+            else closest_late(judged.options, judged.missed)
+        ),
+        sensitivity=(
+            *notes, *price_of_second(priced, weights), *irrelevant(ranking.pool, weights), *ranking.notes
+        ),
         next_commands=next_commands(priced, workload),
         data_date=max((p.as_of for p in catalog.prices if p.as_of), default=""),
         sources_used=_sources(priced, catalog),
+        advice=advice,
+        stability=stability,
+        field=field_of_cards(ranking.pool),
+        scaling=scaling_of(priced[0], judged.options) if priced else None,
+    )  # fmt: skip
+
+
+def _with_advice(
+    groups: list[list[Option]], field: Field, found: Found, job: Job, workload: Workload, catalog: Catalog,
+    calibration: Calibration,
+) -> tuple[list[list[Option]], tuple[Advice, ...]]:  # fmt: skip
+    """The options with the first of all explained (framework and its rivals), and the advice for it."""
+    number = next((n for n, group in enumerate(groups) if group), None)
+    if number is None:
+        return groups, ()
+    chosen = _candidate_of(groups[number][0], field, found)
+    option, advice = advised_option(
+        groups[number][0], chosen, field.sites[chosen.site], job=job, workload=workload, catalog=catalog,
+        calibration=calibration,
+    )  # fmt: skip
+    changed = [*groups]
+    changed[number] = [option, *groups[number][1:]]
+    return changed, advice
+
+
+def _candidate_of(option: Option, field: Field, found: Found) -> Candidate:
+    """The candidate of the search that an option was made from."""
+    return next(
+        c
+        for c in found.fitting
+        if field.sites[c.site].accelerator.id == option.accelerator and c.plan.count == option.count
     )
-
-
-def _options(
-    field: Field, found: Found, job: Job, workload: Workload, catalog: Catalog,
-    calibration: Calibration, defaults: CostDefaults, today: str,
-) -> list[Option]:  # fmt: skip
-    """Every fitting candidate as a complete option."""
-    return [
-        build_option(
-            candidate, field.sites[candidate.site], job=job, workload=workload, catalog=catalog,
-            calibration=calibration, defaults=defaults, today=today,
-            frameworks=field.frameworks[field.sites[candidate.site].accelerator.id],
-        )
-        for candidate in found.fitting
-    ]  # fmt: skip
 
 
 def estimate(
@@ -204,9 +187,10 @@ def estimate(
             notes.append(Note("variant-assumed", assumed))
     job, assumptions = resolve_job(workload, catalog, calibration)
     job = replace(job, max_count=max(fixed.values()))
-    field = build_field(workload, job, catalog, calibration, fixed=fixed)
-    found = search(field.sites, job, workload, calibration)
-    options = _options(field, found, job, workload, catalog, calibration, defaults, today)
+    if isinstance(job, VideoJob):
+        job = replace(job, load=workload.load or 1.0)  # what these devices can do; a full one is said to be
+    field, found = searched(workload, job, catalog, calibration, fixed)
+    options = options_of(field, found, job, workload, catalog, calibration, defaults, today)
     options = [
         detailed(o, workload=workload, catalog=catalog, defaults=defaults, today=today)
         for o in sorted(options, key=speed_key)
@@ -214,9 +198,21 @@ def estimate(
     reasons = [replace(n, text=f"{name}: {n.text}") for name, n in field.rejections.items()]
     reasons += [memory_note(c, field.sites[c.site]) for c in found.nearest.values()]
     if not options and not reasons:
-        reasons.append(_none_note(job, workload))
+        reasons.append(none_note(job, workload))
     state = options[0].memory.state if options else "no"
     limits, footprint = _reach(field, found, options, job, calibration)
+    advice: tuple[Advice, ...] = ()
+    if options:
+        chosen = _candidate_of(options[0], field, found)
+        options[0], advice = advised_option(
+            options[0], chosen, field.sites[chosen.site], job=job, workload=workload, catalog=catalog,
+            calibration=calibration,
+        )  # fmt: skip
+    elif (miss := _nearest(found)) is not None:
+        advice = advise_for_miss(
+            miss, field.sites[miss.site], job=job, workload=workload, catalog=catalog,
+            calibration=calibration,
+        )  # fmt: skip
     return FitAnswer(
         workload=workload.model_dump(mode="json", exclude_none=True),
         workload_sentence=sentence(job),
@@ -233,6 +229,7 @@ def estimate(
         changes=_changes(workload, job, fixed, found, catalog, calibration),
         nearest=_nearest_miss(field, found) if not options else None,
         footprint_gib=footprint,
+        advice=advice,
     )  # fmt: skip
 
 
@@ -242,12 +239,7 @@ def _reach(
     """Limits of the best option, and what its engine takes of a card whatever the need [GiB]."""
     if not options:
         return (), None
-    best = options[0]
-    chosen = next(
-        c
-        for c in found.fitting
-        if field.sites[c.site].accelerator.id == best.accelerator and c.plan.count == best.count
-    )
+    chosen = _candidate_of(options[0], field, found)
     site = field.sites[chosen.site]
     footprint = None
     if isinstance(job, ServingJob) and site.engine_id in calibration.memory.preallocating:
@@ -275,111 +267,21 @@ def _changes(
 
 def _nearest_miss(field: Field, found: Found) -> Miss | None:
     """The plan with the smallest need over capacity."""
-    if not found.nearest:
+    candidate = _nearest(found)
+    if candidate is None:
         return None
-    candidate = min(found.nearest.values(), key=lambda c: float(c.memory.total) / c.usable)
     card = field.sites[candidate.site].accelerator.id
     return Miss(card, int(candidate.plan.count), candidate.plan, memory_fit(candidate))
+
+
+def _nearest(found: Found) -> Candidate | None:
+    """The candidate that came nearest to fitting."""
+    return min(found.nearest.values(), key=lambda c: float(c.memory.total) / c.usable, default=None)
 
 
 def speed_key(option: Option) -> float:
     """Sort key: fastest first."""
     return -speed(option)
-
-
-def _none_note(job: Job, workload: Workload) -> Note:
-    if isinstance(job, VideoJob):
-        text = _("{n} accelerators carry fewer than {s} streams, or the latency bound is missed")
-        return Note("slo-missed", text.format(n=job.max_count, s=job.streams))
-    bounds = [getattr(job, key, None) for key in ("request_rate", "ttft_s", "tpot_s", "latency_s")]
-    if any(bounds):
-        return Note("slo-missed", _("no plan meets the latency bounds or the demand"))
-    if isinstance(job, NetworkJob):
-        return Note("no-valid-plan", _("no batch per accelerator divides the global batch evenly"))
-    given = ", ".join(f"{k}={v}" for k, v in pins(workload).items()) or _("none")
-    return Note(
-        "no-valid-plan",
-        _("no layout divides heads, layers, experts and batch evenly (pins: {pins})").format(pins=given),
-    )
-
-
-def memory_note(candidate: Candidate, site: Site) -> Note:
-    """Rejection for memory with its arithmetic."""
-    fit = memory_fit(candidate)
-    terms = " + ".join(f"{key} {value:.1f}" for key, value in fit.breakdown_gib.items())
-    text = _("{n} x {name}: {terms} = {need:.1f} GiB per card, {usable:.1f} GiB usable").format(
-        n=candidate.plan.count, name=site.accelerator.id, terms=terms,
-        need=fit.per_accelerator_gib, usable=fit.usable_gib,
-    )  # fmt: skip
-    return Note("memory-exceeded", text)
-
-
-def _considered(
-    field: Field,
-    found: Found,
-    missed: Mapping[str, Note],
-    job: Job,
-    workload: Workload,
-    catalog: Catalog,
-    calibration: Calibration,
-) -> tuple[Considered, ...]:
-    """One verdict for every accelerator of the catalog, and one for a single card of each."""
-    if not all(1 in site.counts for site in field.sites):
-        found_single = search([replace(s, counts=(1,)) for s in field.sites], job, workload, calibration)
-    else:
-        found_single = found
-    single_fit = {c.site for c in found_single.fitting if c.plan.count == 1}
-    least: dict[int, int] = {}
-    for candidate in found.fitting:
-        least[candidate.site] = min(least.get(candidate.site, 1 << 30), int(candidate.plan.count))
-    number_of = {site.accelerator.id: n for n, site in enumerate(field.sites)}
-    verdicts = []
-    for name in catalog.accelerators:
-        number = number_of.get(name)
-        if number is None:
-            note = field.rejections.get(name, Note("not-selected", _("not among what you have")))
-            verdicts.append(_refused(name, note))
-            continue
-        rejection = missed.get(name) or _limit_note(number, field, found, least, job, workload)
-        single_note = None
-        if number not in single_fit:
-            near = found_single.nearest_single.get(number)
-            single_note = memory_note(near, field.sites[number]) if near else _none_note(job, workload)
-        verdicts.append(
-            Considered(name, number in least, least.get(number), rejection, number in single_fit,
-                       single_note)
-        )  # fmt: skip
-    return tuple(verdicts)
-
-
-def _refused(name: str, note: Note) -> Considered:
-    """Verdict on a card that a hard rule rejects: for one as for many."""
-    return Considered(
-        name, feasible=False, min_count=None, rejection=note, single_feasible=False, single_rejection=note
-    )
-
-
-def _limit_note(
-    number: int, field: Field, found: Found, least: Mapping[int, int],
-    job: Job, workload: Workload,
-) -> Note | None:  # fmt: skip
-    if number in least:
-        return None
-    near = found.nearest.get(number)
-    return memory_note(near, field.sites[number]) if near else _none_note(job, workload)
-
-
-def _near_misses(field: Field, found: Found) -> tuple[Note, ...]:
-    """The five cards that came nearest to fitting."""
-    order = sorted(found.nearest.values(), key=lambda c: float(c.memory.total) / c.usable)
-    notes = []
-    for candidate in order[:5]:
-        note = memory_note(candidate, field.sites[candidate.site])
-        share = float(candidate.memory.total) / candidate.usable
-        close = _(" (close)") if share <= CLOSE_ABOVE else ""
-        short = (float(candidate.memory.total) - candidate.usable) / GIB
-        notes.append(replace(note, text=note.text + _("; {s:.1f} GiB short").format(s=short) + close))
-    return tuple(notes)
 
 
 def _sources(options: Sequence[Option], catalog: Catalog) -> tuple[tuple[str, str], ...]:

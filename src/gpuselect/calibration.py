@@ -111,11 +111,13 @@ class MemoryConstants(_Section):
     training_context_gib: Figure
     serving_context_gib: Figure
     serving_share: Figure
+    serving_limit: Figure  # most of a card that a need may take where the engine allocates ahead
     preallocating: tuple[str, ...] = ()  # engines that take that share of a card whatever the need
     fused_share: Figure  # of what an eager block keeps: stacks of fused kernels keep less
     logits_bytes: Figure
     selective_share: Figure
-    unified_share: Figure
+    unified_share: Figure  # of unified memory that a program can have, by the default limit of macOS
+    unified_share_other: Figure  # the same of Jetson, GB10 and Ryzen AI
 
 
 class BlockBytes(_Section):
@@ -214,14 +216,59 @@ class NetworkConstants(_Section):
     overlap: Figure
     scale_loss: Figure
     live_activations: Figure
-    saved_activations: Figure
+    saved_activations: dict[str, Figure]  # copies of each element, by kind; `other` for the rest
     context_gib: Figure
     decode_pixels_per_s: dict[str, Figure]
-    turing_decode: Figure
+    turing_decode: dict[str, Figure]  # rate of the older engines of Turing, by codec
     hpc_efficiency: Figure
     hpc_bandwidth: Figure
     trained_cards: tuple[str, ...] = ()  # cards with a measured training row
     served_cards: tuple[str, ...] = ()  # cards with a measured inference row
+
+    def saved_copies(self, kind: str) -> float:
+        """How often a network of that kind keeps an element of its activations for the backward pass."""
+        return float(self.saved_activations.get(kind, self.saved_activations["other"]))
+
+
+class VideoConstants(_Section):
+    """Constants of `estimate.video`, and the defaults of stages that nobody measured.
+
+    `generation` multiplies the rate of the networks by architecture (1 where absent). `tracker_bytes` is
+    the traffic of a correlation filter per object [B], `surfaces` the decoded frames that a stream keeps,
+    `encode_pixels_per_s` the rate of one encoder by codec [pixel/s], `dla` the rate of a DLA per TOPS
+    against the GPU's, `load` the share of its capacity that a device is planned with.
+    """
+
+    generation: dict[str, Figure]
+    objects: Figure
+    secondary_interval: Figure
+    tracker_bytes: Figure
+    surfaces: Figure
+    encode_pixels_per_s: dict[str, Figure]
+    dla: Figure
+    load: Figure
+
+
+class KernelClass(_Section):
+    """A kind of scientific code.
+
+    `precision` of its arithmetic; `tensor`: it runs on FP64 matrix units where a card has them;
+    `intensity` [flop/byte], `compute` share of the peak, `exchange` share of the traffic that crosses
+    between accelerators.
+    """
+
+    precision: Literal["fp64", "fp32"]
+    tensor: bool = False
+    intensity: Figure
+    compute: Figure
+    exchange: Figure
+
+
+class SharingConstants(_Section):
+    """What sharing a card costs: `mig` and `time_slicing` are shares of the rate that remain."""
+
+    mig: Figure
+    time_slicing: Figure
 
 
 class InterconnectConstants(_Section):
@@ -263,6 +310,9 @@ class Calibration(_Section):
     engine_traits: dict[str, EngineTraits]
     memory: MemoryConstants
     network: NetworkConstants
+    video: VideoConstants
+    kernels: dict[str, KernelClass]
+    sharing: SharingConstants
     interconnect: InterconnectConstants
     activations: dict[str, dict[str, BlockBytes]]  # by style of block, then bf16 | amp-bf16 | fp32
     training_stacks: dict[str, StackTraits]

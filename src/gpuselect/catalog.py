@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from gpuselect.i18n import _
 from gpuselect.provenance import Fact, Figure
 
 Precision = Literal[
@@ -40,7 +41,8 @@ class Entry(BaseModel):
     def _sources_declared(self) -> Entry:
         for path, figure in self.figures():
             if figure.source not in self.sources:
-                raise ValueError(f"{path}: source {figure.source!r} is not declared in `sources`")
+                text = _("{path}: source {name!r} is not declared in `sources`")
+                raise ValueError(text.format(path=path, name=figure.source))
         return self
 
     def figures(self) -> Iterator[tuple[str, Figure | Fact]]:
@@ -126,7 +128,12 @@ class Accelerator(Entry):
     decode_engines: Figure | None = None
     encode_engines: Figure | None = None
     decode_streams_1080p30: dict[Codec, Figure] = {}  # upper bounds
+    decode_measured_1080p30: dict[Codec, Figure] = {}  # streams seen to be decoded, where they differ
+    encode_streams_1080p30: dict[Codec, Figure] = {}  # of all encoders together
     dla_engines: Figure | None = None
+    dla_int8_tops: Figure | None = None  # dense, all DLA engines together, beside the GPU
+    power_modes: dict[str, Figure] = {}  # "15W" -> share of the full GPU rate
+    power_mode_bandwidth: dict[str, Figure] = {}  # the same of the memory bandwidth, where it is below 1
     power_w: Figure | None = None
     power_min_w: Figure | None = None
 
@@ -224,10 +231,35 @@ class Framework(Entry):
     precisions: dict[str, Fact] = {}
     weight_formats: dict[str, Fact] = {}
     parallelism: dict[str, Fact] = {}  # dp, zero1, zero2, zero3, tp, pp, ep, cp
+    precision_min_capability: dict[str, Figure] = {}  # CUDA compute capability of a precision
+    format_min_capability: dict[str, Figure] = {}  # the same of a weight format
+    format_stacks: dict[str, Fact] = {}  # software stacks of a weight format; absent: those of `backends`
+    kv_formats: dict[str, Fact] = {}  # formats of the KV cache beside 16 bit
+    heads_divide: Fact | None = None  # yes: tensor parallelism must divide the attention heads
+    execution: dict[str, Fact] = {}  # eager, graph
+    deployment: dict[str, Fact] = {}  # server, cluster, edge, mobile, desktop
     maturity: Fact | None = None
+    upkeep: Fact | None = None  # active | slow | maintenance | dormant
+    evidence_date: Fact | None = None  # of maturity and version, as far as the source tells: YYYY[-MM[-DD]]
+    users: Fact | None = None  # who typically uses it
+    ease: Figure | None = None  # 1 write your own integration .. 3 one command or file
+    measured_as: tuple[str, ...] = ()  # words that name it in the measured rows
+    measured_rows: dict[str, Figure] = {}  # by pretrain, finetune, inference, train-network, infer-network
+    fallback: Fact | None = None  # what serves where it does not run
+    aged: dict[str, Fact] = {}  # a claim that still circulates -> what holds now
     launch: tuple[str, ...] = ()
     good_for: Fact | None = None
     replaced_by: Fact | None = None
+
+
+class Optimisation(Entry):
+    """An optimisation with its code (`id`); `advice` computes what it does for a workload."""
+
+    text: str  # what it is
+    how: str  # what to set
+    rests_on: str  # which estimate computes the effect
+    accuracy_risk: Fact | None = None  # absent: not known
+    needs: Fact | None = None  # hardware or software it needs
 
 
 class WeightFormat(Entry):
@@ -354,6 +386,7 @@ class Catalog:
     regions: Sequence[Region] = ()
     price_history: Sequence[PastPrice] = ()
     embodied: Sequence[EmbodiedCarbon] = ()
+    optimisations: Mapping[str, Optimisation] = field(default_factory=dict)
 
     @cached_property
     def prices_of(self) -> Mapping[str, tuple[Price, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuselect.calibration import Calibration, EngineTraits, serving_class
@@ -11,24 +11,23 @@ from gpuselect.decision import Note
 from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.serving import NO_LIMIT, Engine
-from gpuselect.frameworks import eligible
+from gpuselect.framework_choice import ENGINE_KEYS, able_on, ranked
+from gpuselect.frameworks import Ask, refusal
+from gpuselect.hpc_job import hpc_precision, slow_fp64, wants_ecc
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.names import resolve_accelerator, resolve_framework
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.network_sites import HPC_SOFTWARE, hpc_site, network_precision, network_site, video_site
+from gpuselect.network_sites import network_precision, network_site
+from gpuselect.power_modes import at_power, mode_missing, whole_card
 from gpuselect.rules import Demands, reject
 from gpuselect.search import Site, site_counts
 from gpuselect.units import GIB
+from gpuselect.video_sites import HPC_SOFTWARE, hpc_site, video_gap, video_site
 from gpuselect.workload import Workload
 
-ENGINE_KEYS = {  # framework -> the engine whose measured constants stand for it
-    "ollama": "llama.cpp", "exllamav3": "exllamav2", "vllm-tpu": "tpu", "jetstream": "tpu",
-    "vllm-gaudi": "gaudi", "optimum-habana": "gaudi",
-}  # fmt: skip
 ACCUMULATES_16BIT = frozenset({"llama.cpp", "exllamav2", "mlc"})  # feasibility study (inference), E4
 LARGE_GIB = 70.0  # engines allow more sequences and longer steps from here on; same study, E14
-UNCALIBRATED_RATE = 0.5  # orders engines without measurements behind those with
 UNKNOWN_ENGINE = EngineTraits(host="server")
 HOST_POWER_W = 100.0  # a limit below it says that an edge device is meant
 FRAMEWORK_FAMILIES = {  # family of a model -> what frameworks.yaml calls it
@@ -87,12 +86,13 @@ def demands_of(workload: Workload, catalog: Catalog, job: Job) -> Demands:
         gpus=wanted,
         exclude=excluded,
         vendors=frozenset(v.lower() for v in workload.vendors or ()),
-        ecc=isinstance(job, HpcJob) if workload.ecc is None else workload.ecc,
+        ecc=isinstance(job, HpcJob) and wants_ecc(job.precision) if workload.ecc is None else workload.ecc,
         mig=int(workload.mig or 0),
         form_factor=workload.form_factor or "",
         edge=bool(workload.edge),
+        cooling=workload.cooling or "",
         hosts_only=isinstance(job, NetworkJob | HpcJob)
-        and not workload.edge
+        and not (workload.edge or workload.power_mode)
         and (workload.max_power_w or HOST_POWER_W) >= HOST_POWER_W,
         max_power_w=workload.max_power_w,
     )
@@ -112,6 +112,8 @@ def _on_card(accelerator: Accelerator, job: Job, workload: Workload) -> str:
         job = job.detector
     if isinstance(job, NetworkJob):
         return network_precision(accelerator, job)
+    if isinstance(job, HpcJob):
+        return hpc_precision(accelerator, job)
     return card_precision(accelerator, _precision(job), workload)
 
 
@@ -133,11 +135,12 @@ def build_field(
     calibration: Calibration,
     *,
     fixed: Mapping[str, int] | None = None,
+    view: Callable[[Accelerator], Accelerator] = whole_card,
 ) -> Field:
     """Apply the hard rules to every accelerator; what passes becomes a site with its counts.
 
     `fixed` (id -> count) restricts the field to these cards and counts and sets aside the rules on
-    selection and availability, as for `estimate --on`.
+    selection and availability, as for `estimate --on`. `view` gives what a tenant sees of a card.
     """
     demands = demands_of(workload, catalog, job)
     if fixed is not None:
@@ -147,18 +150,24 @@ def build_field(
     _method, family = method_and_family(job)
     wanted = frozenset(resolve_framework(n, catalog).id for n in _wanted_frameworks(workload))
     sites, frameworks, rejections = [], {}, {}
-    for accelerator in catalog.accelerators.values():
-        if fixed is not None and accelerator.id not in fixed:
+    for entry in catalog.accelerators.values():
+        if fixed is not None and entry.id not in fixed:
             continue
-        able = eligible(
-            frameworks=catalog.frameworks.values(), accelerator=accelerator, method=demands.method,
-            weights=demands.weights, wanted=wanted, family=family,
+        accelerator = view(at_power(entry, workload.power_mode, workload.max_power_w))
+        ask = Ask(
+            demands.method, family, demands.weights, _on_card(accelerator, job, workload), wanted=wanted,
+            tp=int(workload.tp or 1), heads=_heads(job), deployment=target_of(workload),
         )  # fmt: skip
+        able = able_on(accelerator, ask, catalog, calibration)
         own_code = isinstance(job, HpcJob) and bool(HPC_SOFTWARE & set(accelerator.software))
         note = reject(accelerator, demands, runs=bool(able) or own_code)
+        if note is not None and note.code == "software-missing":
+            note = refusal(catalog.frameworks.values(), accelerator, ask) or note
+        if note is None:
+            note = _task_rule(accelerator, workload, job, calibration)
         if note is None:
             site = _site(
-                accelerator, systems.get(accelerator.id), workload, job, demands, able, calibration,
+                accelerator, systems.get(accelerator.id), workload, job, demands, able, catalog, calibration,
                 fixed.get(accelerator.id) if fixed else None,
             )  # fmt: skip
             if site is not None:
@@ -168,6 +177,18 @@ def build_field(
             note = _missing(job)
         rejections[accelerator.id] = note
     return Field(tuple(sites), frameworks, rejections)
+
+
+def _task_rule(
+    accelerator: Accelerator, workload: Workload, job: Job, calibration: Calibration
+) -> Note | None:
+    """The rules that need the numbers of the job."""
+    note = mode_missing(accelerator, workload.power_mode)
+    if note is None and isinstance(job, VideoJob):
+        note = video_gap(accelerator, job, calibration)
+    if note is None and isinstance(job, HpcJob):
+        note = slow_fp64(accelerator, job)
+    return note
 
 
 def _missing(job: Job) -> Note:
@@ -194,6 +215,7 @@ def _site(
     job: Job,
     demands: Demands,
     able: list[Framework],
+    catalog: Catalog,
     calibration: Calibration,
     fixed: int | None,
 ) -> Site | None:
@@ -209,7 +231,7 @@ def _site(
     if isinstance(job, TrainingJob):
         dev = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
         return None if dev is None else Site(accelerator, system, dev, counts, precision=precision)
-    engine = best_engine(able, calibration, several=max(counts) > 1)
+    engine = best_engine(able, accelerator, catalog, calibration, several=max(counts) > 1)
     rate = engine_precision(
         engine, precision, weights=job.weights.id, fp4="fp4" in accelerator.dense_tflops
     )  # fmt: skip
@@ -228,18 +250,27 @@ def _site(
     )  # fmt: skip
 
 
-def best_engine(able: list[Framework], calibration: Calibration, *, several: bool) -> str:
-    """Id of the eligible engine with the best calibrated rate; uncalibrated ones come last.
+def best_engine(
+    able: list[Framework], accelerator: Accelerator, catalog: Catalog, calibration: Calibration, *,
+    several: bool,
+) -> str:  # fmt: skip
+    """Id of the eligible engine with the highest score, in which the calibrated rate weighs most.
 
     For `several` cards an engine that splits a model over them is preferred.
     """
+    splitting = [f for f in able if "tp" in f.parallelism] if several else []
+    order = ranked(splitting or able, accelerator, Ask("inference"), catalog, calibration)
+    return order[0][0].id
 
-    def key(framework: Framework) -> tuple[bool, float]:
-        splits = "tp" in framework.parallelism
-        name = ENGINE_KEYS.get(framework.id, framework.id)
-        return (several and splits, float(calibration.engines.get(name, UNCALIBRATED_RATE)))
 
-    return max(able, key=key).id
+def target_of(workload: Workload) -> str:
+    """Deployment target that a workload asks for: an edge device, or none in particular."""
+    return "edge" if workload.edge else ""
+
+
+def _heads(job: Job) -> int:
+    """Attention heads, 0 where the plan is not about them."""
+    return int(job.shape.n_heads) if isinstance(job, TrainingJob | ServingJob) else 0
 
 
 def engine_precision(name: str, precision: str, *, weights: str = "", fp4: bool = False) -> str:

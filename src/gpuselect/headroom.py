@@ -17,7 +17,7 @@ from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import Job
 from gpuselect.plan import Plan
-from gpuselect.search import Candidate, Found, Site, engine_table, serving_need
+from gpuselect.search import Candidate, Found, Site, engine_share, engine_table, serving_need
 from gpuselect.units import GIB
 from gpuselect.workload import Workload
 
@@ -87,12 +87,13 @@ def _serving_limits(
 ) -> tuple[Limit, ...]:
     index, plan = np.zeros(1, dtype=int), candidate.plan
     engine = engine_table([site], index)
+    limit = candidate.usable * float(engine_share([site], calibration)[0])
 
     def fits(sequences: int, context: int) -> bool:
         asked = replace(job, input_tokens=min(job.input_tokens, context), output_tokens=0)
         asked = replace(asked, output_tokens=context - asked.input_tokens)
         memory = serving_need([site], asked, index, plan, engine, np.array([float(sequences)]), calibration)
-        return float(np.max(memory.total)) <= candidate.usable
+        return float(np.max(memory.total)) <= limit
 
     length = job.input_tokens + job.output_tokens
     replica = largest(lambda n: fits(n, length))

@@ -1,4 +1,4 @@
-"""Workloads that run sample by sample, video and scientific computing, resolved to numbers.
+"""Workloads that run sample by sample, resolved to numbers; the records of video and of codes.
 
 What the user left open is chosen here by a documented default and listed as an assumption.
 """
@@ -14,6 +14,7 @@ from gpuselect.estimate.network import Network, is_network, network_of
 from gpuselect.i18n import _
 from gpuselect.job import DEFAULT_DEADLINE_S, ServingJob, TrainingJob
 from gpuselect.names import resolve_model
+from gpuselect.provenance import Figure
 from gpuselect.workload import Workload
 
 IMAGENET = (1_281_167, 90)  # images of ILSVRC-2012, epochs of He 2016 (arXiv 1512.03385, section 3.4)
@@ -29,10 +30,10 @@ SCHEDULES = {
 CARD_BATCH = {  # samples per card and step in the published recipes that the measured rows follow
     "cnn": 256, "vit": 128, "detector": 16, "encoder": 32, "recsys": 8192, "diffusion": 16, "rnn": 64,
 }  # fmt: skip
+TOKEN_FAMILIES = ("encoder", "rnn")
+STATED_FAMILIES = ("cnn", "detector", "vit", "diffusion-unet", "diffusion-dit", *TOKEN_FAMILIES)
 UNITS = {"encoder": "requests", "rnn": "requests", "recsys": "requests"}
 SGD_KINDS = ("cnn", "detector")  # trained with momentum SGD by their authors; the others with AdamW
-DEFAULT_DETECTOR = "yolo11s"
-FP64_WORD_BYTES = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,17 @@ class NetworkJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Secondary:
+    """A network that runs on objects: `per_frame` times for each frame, a tracked object not every time."""
+
+    network: Network
+    label: str
+    per_frame: float
+
+
+@dataclass(frozen=True, slots=True)
 class VideoJob:
-    """Camera streams through a decoder and a detector."""
+    """Camera streams through a decoder, a detector, networks on its objects, a tracker and an encoder."""
 
     detector: NetworkJob
     label: str
@@ -74,6 +84,13 @@ class VideoJob:
     codec: str
     interval: int
     max_count: int
+    pipeline: str = ""  # the networks and the tracker, in order
+    secondaries: tuple[Secondary, ...] = ()
+    objects: float = 0.0  # per frame
+    tracker_bytes: float = 0.0  # memory traffic of the tracker per object [B]; 0 without one on the device
+    encode: str = ""  # codec; empty: nothing is encoded
+    dla: bool = False
+    load: float = 1.0  # share of a device's capacity that the streams may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +105,47 @@ class HpcJob:
     deadline_s: float
     deadline_given: bool
     max_count: int
+    tensor: bool = False  # runs on FP64 matrix units where the card has them
+    compute: float | None = None  # share of the peak that the kind of code reaches; None: the default
+    exchange: float = 0.0  # share of the traffic that crosses between accelerators
 
 
 Job = TrainingJob | ServingJob | NetworkJob | VideoJob | HpcJob
 
 
 def network_model(workload: Workload, catalog: Catalog) -> Model | None:
-    """The catalog model when the workload names a network of samples, else None."""
-    if workload.model is None or workload.task in ("video", "hpc"):
+    """The network of samples that the workload names or states, else None."""
+    if workload.task in ("video", "hpc"):
+        return None
+    if workload.gmacs is not None:
+        return stated_network(workload)
+    if workload.model is None:
         return None
     model = resolve_model(workload.model, catalog)
     return model if is_network(model) else None
+
+
+def stated_network(workload: Workload) -> Model:
+    """A network that the workload describes by its counts; InputError where one is missing."""
+    if workload.model is not None:
+        raise InputError(_("--gmacs describes a network of your own: leave out --model {name}").format(
+            name=workload.model))  # fmt: skip
+    if workload.params is None:
+        raise InputError(_("--gmacs needs the parameters of the network too: --params 25.6M"))
+    family = workload.family or "cnn"
+    if family not in STATED_FAMILIES:
+        text = _("unknown family {name!r}; allowed: {all}")
+        raise InputError(text.format(name=family, all=", ".join(STATED_FAMILIES)))
+    figures = {
+        "params_b": workload.params.total / 1e9, "gmacs_per_sample": workload.gmacs,
+        "activations_m": workload.activations and workload.activations / 1e6,
+        "image_size": workload.image_size if family not in TOKEN_FAMILIES else None,
+        "sequence_length": workload.seq_len if family in TOKEN_FAMILIES else None,
+    }  # fmt: skip
+    return Model(
+        id=family, name=family, family=family, sources={"workload": ("workload", "--gmacs")},
+        **{key: Figure(float(x), source="workload", status="stated") for key, x in figures.items() if x},
+    )  # fmt: skip
 
 
 def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note]]:
@@ -111,6 +158,8 @@ def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note
         model, image_size=workload.image_size, seq_len=workload.seq_len or workload.input_tokens,
         steps=None if training else workload.steps, generated=workload.output_tokens,
     )  # fmt: skip
+    if workload.gmacs is not None:
+        notes += _stated_notes(workload, model)
     if network.size and not (workload.image_size or workload.seq_len or workload.input_tokens):
         notes.append(Note("default-input", _("input of {size}").format(size=network.size)))
     if network.passes > 1 and workload.steps is None:
@@ -134,6 +183,18 @@ def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note
         text = _("{n} samples per accelerator and step, or as many as fit").format(n=CARD_BATCH[network.kind])
         notes.append(Note("default-batch", text))
     return job, notes
+
+
+def _stated_notes(workload: Workload, model: Model) -> list[Note]:
+    """What was taken for a network that the workload describes."""
+    text = _("a {family} of {gmacs:.4g} GMACs and {params:.4g}M parameters a sample, as stated")
+    notes = [Note("stated-network", text.format(
+        family=model.family, gmacs=workload.gmacs, params=float(model.params_b) * 1e3))]  # fmt: skip
+    if workload.family is None:
+        notes.append(Note("default-family", _("taken for a CNN: --family says otherwise")))
+    if workload.activations is None:
+        notes.append(Note("default-activations", _("activations by the usual ratio of its kind")))
+    return notes
 
 
 def _batch(workload: Workload, training: bool) -> int | None:
@@ -179,59 +240,3 @@ def _optimizer_bytes(workload: Workload, network: Network, training: bool, notes
     if workload.optimizer is None:
         notes.append(Note("default-optimizer", _("{name} optimizer").format(name=name)))
     return known[name]
-
-
-def video_job(workload: Workload, catalog: Catalog) -> tuple[VideoJob, list[Note]]:
-    """Resolve a video workload: the streams, and the detector that sees their frames."""
-    name = workload.model or DEFAULT_DETECTOR
-    model = resolve_model(name, catalog)
-    if not is_network(model):
-        raise InputError(_("{model} is no detector; name one, for example yolo11s").format(model=model.id))
-    detector, notes = network_job(workload.model_copy(update={"task": "inference", "batch": None}), model)
-    if workload.model is None:
-        notes.append(Note("default-model", _("detector {name} on every frame").format(name=name)))
-    width, height = workload.resolution or (1920, 1080)
-    fps, codec = workload.fps or 25.0, workload.codec or "h264"
-    streams = workload.streams or 1
-    for given, code, text in (
-        (workload.streams, "default-streams", _("one stream")),
-        (workload.resolution, "default-resolution", _("1920 x 1080 pixels")),
-        (workload.fps, "default-fps", _("25 frames per second")),
-        (workload.codec, "default-codec", _("H.264 streams")),
-    ):
-        if given is None:
-            notes.append(Note(code, text))
-    notes.append(Note("tracker-not-modelled", _("tracking, drawing and encoding cost nothing here")))
-    job = VideoJob(
-        detector=detector, label=model.id, streams=streams, fps=fps, width=width, height=height,
-        codec=codec, interval=workload.interval or 0,
-        max_count=1 if workload.single_card else workload.max_count or 16,
-    )  # fmt: skip
-    return job, notes
-
-
-def hpc_job(workload: Workload) -> tuple[HpcJob, list[Note]]:
-    """Resolve a scientific code: its arithmetic, its traffic, its precision."""
-    if workload.flops is None and workload.bytes is None:
-        raise InputError(_("give the work of the run: --flops 1e18, --bytes 1e15, or both"))
-    notes = []
-    precision = workload.precision or ("fp64" if workload.fp64 in (None, True) else "fp32")
-    if workload.precision is None and workload.fp64 is None:
-        notes.append(Note("default-precision", _("double precision (--no-fp64 for single)")))
-    if workload.fp64 and precision not in ("fp64", "fp64_tensor"):
-        raise InputError(_("--fp64 contradicts --precision {p}").format(p=precision))
-    if workload.ecc is None:
-        notes.append(Note("default-ecc", _("error-correcting memory is asked for (--no-ecc to drop)")))
-    if workload.memory is None:
-        notes.append(Note("memory-unknown", _("the data is taken to fit; --memory checks it")))
-    if workload.flops is None or workload.bytes is None:
-        known = "flops" if workload.bytes is None else "bytes"
-        text = _("only --{known} is given: the other side of the roofline is taken as free")
-        notes.append(Note("one-sided", text.format(known=known)))
-    job = HpcJob(
-        label=_("a {precision} code").format(precision=precision), precision=precision,
-        flops=workload.flops or 0.0, traffic=workload.bytes or 0.0, memory_bytes=workload.memory,
-        deadline_s=workload.deadline or DEFAULT_DEADLINE_S, deadline_given=workload.deadline is not None,
-        max_count=1 if workload.single_card else workload.max_count or 64,
-    )  # fmt: skip
-    return job, notes

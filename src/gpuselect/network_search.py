@@ -10,10 +10,19 @@ import numpy as np
 
 from gpuselect.calibration import Calibration
 from gpuselect.estimate.devices import device_table
-from gpuselect.estimate.hpc import run_time
+from gpuselect.estimate.hpc import link_rate, run_time
 from gpuselect.estimate.memory import Memory
+from gpuselect.estimate.network import network_pixels
 from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
-from gpuselect.estimate.video import decode_limit, inference_limit, streams
+from gpuselect.estimate.video import (
+    NV12_BYTES,
+    Streams,
+    carried,
+    decode_limit,
+    latency,
+    preprocess_time,
+    tracker_time,
+)
 from gpuselect.estimate.vision import Pace, Runtime, inference_pace, training_pace
 from gpuselect.network_job import CARD_BATCH, HpcJob, NetworkJob, VideoJob
 from gpuselect.plan import Plan, take
@@ -22,7 +31,9 @@ from gpuselect.units import GIB
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 FEW = (1, 2, 4, 8)  # images of a diffusion model
-FP32_WIDE = ("fp32", "tf32")
+INPUT_CHANNELS = 3.0
+FULL_BATCH = 32  # frames: what batching gains is said for it
+LARGEST_SECONDARY_BATCH = 32.0  # objects that a secondary network is given at once
 
 
 def _grid(sites: Sequence[Site], inner: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -138,7 +149,8 @@ def search_network_training(
     memory = network_training_memory(
         network=job.network, batch=batch, count=count, sharded=np.where(zero == 3, count, 1),
         precision=job.precision, optimizer_bytes=job.optimizer_bytes,
-        saved_copies=float(constants.saved_activations), context_bytes=float(constants.context_gib) * GIB,
+        saved_copies=constants.saved_copies(job.network.kind),
+        context_bytes=float(constants.context_gib) * GIB,
     )  # fmt: skip
 
     def work(fits: np.ndarray) -> tuple[Pace, np.ndarray, np.ndarray]:
@@ -162,35 +174,92 @@ def search_video(
     if not sites:
         return Found((), {}, {})
     index, count, batch = _grid(sites, BATCHES)
-    constants, network = calibration.network, job.detector.network
-    runtime = _runtime(sites, index)
-    memory = network_inference_memory(
-        network=network, batch=batch, count=count, weight_bytes=runtime.weight_bytes,
-        element_bytes=runtime.element_bytes, live_share=float(constants.live_activations),
-        context_bytes=float(constants.context_gib) * GIB,
-    )  # fmt: skip
-    rates = np.array([site.decode_pixels_per_s for site in sites])[index]
+    memory = _video_memory(sites, index, count, batch, job, calibration)
 
     def work(fits: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
-        pace = inference_pace(
-            network=network, device=device_table([s.device for s in sites], index[fits]),
-            runtime=_runtime(sites, index[fits]), batch=batch[fits], count=1,
-        )  # fmt: skip
-        found = streams(
-            decode=decode_limit(
-                pixel_rate=rates[fits], engines=1, width=job.width, height=job.height, fps=job.fps
-            ),
-            inference=inference_limit(images_per_s=pace.rate, fps=job.fps, interval=job.interval),
-            count=count[fits], frame_seconds=pace.seconds, batch=batch[fits],
-        )  # fmt: skip
+        found = _streams(sites, index[fits], count[fits], batch[fits], job, calibration, reserve)
         bound = job.detector.latency_s
-        good = found.total >= job.streams
+        good = (job.load * found.total >= job.streams) & (batch[fits] <= np.maximum(found.per_device, 1.0))
         if bound is not None:
             good &= found.frame_seconds <= bound
         return found, -found.total + 1e-6 * found.frame_seconds, good
 
     plan = _plan(count, replicas=count, micro_batch=batch)
     return _found(index, plan, memory, _usable(sites, index, reserve), work)
+
+
+def _surface_bytes(job: VideoJob, calibration: Calibration) -> float:
+    """Decoded frames that one stream keeps [B]."""
+    return float(calibration.video.surfaces) * NV12_BYTES * job.width * job.height
+
+
+def _video_memory(
+    sites: Sequence[Site], index: np.ndarray, count: np.ndarray, batch: np.ndarray, job: VideoJob,
+    calibration: Calibration,
+) -> Memory:  # fmt: skip
+    """Networks, their activations, and the frames of the streams that a device gets of those asked for."""
+    constants, runtime = calibration.network, _runtime(sites, index)
+    parts = [
+        network_inference_memory(
+            network=network, batch=batch, count=count, weight_bytes=runtime.weight_bytes,
+            element_bytes=runtime.element_bytes, live_share=float(constants.live_activations),
+            context_bytes=0.0,
+        )
+        for network in (job.detector.network, *(item.network for item in job.secondaries))
+    ]  # fmt: skip
+    rates = np.array([site.decode_pixels_per_s for site in sites])[index]
+    held = np.minimum(np.ceil(job.streams / count), rates / (job.width * job.height * job.fps))
+    return Memory(
+        weights=sum(part.weights for part in parts),
+        activations=sum(part.activations for part in parts) + held * _surface_bytes(job, calibration),
+        overhead=float(constants.context_gib) * GIB + 0.0 * held,
+    )
+
+
+def _streams(
+    sites: Sequence[Site], index: np.ndarray, count: np.ndarray, batch: np.ndarray, job: VideoJob,
+    calibration: Calibration, reserve: float,
+) -> Streams:  # fmt: skip
+    """Every stage of the pipeline, and what it limits."""
+    device, runtime = device_table([s.device for s in sites], index), _runtime(sites, index)
+    column = {
+        key: np.array([getattr(site, key) for site in sites])[index]
+        for key in ("decode_pixels_per_s", "decoders", "encode_pixels_per_s", "dla_gain")
+    }
+    network, size = job.detector.network, {"width": job.width, "height": job.height, "fps": job.fps}
+    pace, single, full = (
+        inference_pace(network=network, device=device, runtime=runtime, batch=b, count=1)
+        for b in (batch, np.ones_like(batch), np.full_like(batch, FULL_BATCH))
+    )
+    pixels = job.width * job.height
+    resized = preprocess_time(
+        pixels=pixels, input_elements=INPUT_CHANNELS * np.minimum(network_pixels(network), pixels),
+        element_bytes=runtime.element_bytes, device=device,
+    )  # fmt: skip
+    on_gpu = np.array([site.accelerator.family != "edge" for site in sites])[index]  # modules: an engine
+    resized = np.where(on_gpu & bool(network.operators), resized, 0.0)
+    scaled = resized / (1.0 + job.interval)
+    secondary = 0.0 * scaled
+    for item in job.secondaries:
+        together = np.clip(np.round(batch * item.per_frame), 1.0, LARGEST_SECONDARY_BATCH)
+        rate = inference_pace(
+            network=item.network, device=device, runtime=runtime, batch=together, count=1
+        ).rate
+        secondary = secondary + item.per_frame / rate
+    tracker = tracker_time(objects=job.objects, bytes_per_object=job.tracker_bytes, device=device)
+    fixed = _video_memory(sites, index, count, batch, replace(job, streams=0), calibration)
+    return carried(
+        decode=decode_limit(pixel_rate=column["decode_pixels_per_s"], engines=1, **size),
+        encode=decode_limit(pixel_rate=column["encode_pixels_per_s"], engines=1, **size),
+        memory=(device.usable_bytes - reserve - fixed.total) / _surface_bytes(job, calibration),
+        fps=job.fps, interval=job.interval, count=count, pace=pace, preprocess=scaled,
+        gain=full.rate / single.rate, secondary=secondary, tracker=tracker, dla_gain=column["dla_gain"],
+        frame_seconds=latency(
+            decode_rate=column["decode_pixels_per_s"] / column["decoders"], pixels=pixels, batch=batch,
+            active=np.ceil(job.streams / count), fps=job.fps, seconds=pace.seconds,
+            extra=resized + secondary + tracker,
+        ),
+    )  # fmt: skip
 
 
 def search_hpc(
@@ -208,8 +277,10 @@ def search_hpc(
         device = device_table([s.device for s in sites], index[fits])
         run = run_time(
             flops=job.flops, traffic=job.traffic, peak=device.peak, bandwidth=device.bandwidth,
-            count=count[fits], compute_efficiency=float(constants.hpc_efficiency),
+            count=count[fits], compute_efficiency=job.compute or float(constants.hpc_efficiency),
             bandwidth_efficiency=float(constants.hpc_bandwidth), scale_loss=float(constants.scale_loss),
+            exchange=job.exchange, overlap=float(constants.overlap),
+            link=float(constants.link_efficiency) * link_rate(device, count[fits]),
         )  # fmt: skip
         return run, run.seconds, np.ones(len(run.seconds), dtype=bool)
 

@@ -1,4 +1,4 @@
-"""From an accelerator to the site of a search for networks of samples, video and scientific codes."""
+"""From an accelerator to the site of a search for networks of samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.network import Network
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.vision import Runtime
-from gpuselect.network_job import HpcJob, NetworkJob, VideoJob
+from gpuselect.network_job import NetworkJob
 from gpuselect.plan import node_counts
 from gpuselect.search import Site, site_counts
 
@@ -23,7 +23,6 @@ RUNTIMES = {
 SUBSTITUTES = {"fp16": ("fp16", "bf16", "fp32"), "bf16": ("bf16", "fp16", "fp32"), "tf32": ("tf32", "fp32"),
                "fp32": ("tf32", "fp32")}  # fmt: skip
 ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0, "fp4": 0.5, "fp64": 8.0}
-STREAM_PIXELS_PER_S = 1920.0 * 1080.0 * 30.0
 EVERY_COUNT = 16
 LAUNCHES = {  # the others run a graph
     "pytorch": "eager", "tensorflow": "eager", "compiled": "compiled", "vendor-tuned": "tuned",
@@ -32,7 +31,6 @@ LAUNCHES = {  # the others run a graph
 HOST_LAUNCHES = frozenset({"eager", "compiled"})
 TUNED = "vendor-tuned"
 CONV_KINDS = frozenset({"cnn", "detector"})
-HPC_SOFTWARE = frozenset({"cuda", "rocm", "oneapi", "cpu", "xpu", "openvino"})
 
 
 def network_precision(accelerator: Accelerator, job: NetworkJob) -> str:
@@ -171,51 +169,3 @@ def network_site(
     find = site_counts if job.training else independent_counts
     counts = find(system, max_count=job.max_count, fixed=fixed)
     return Site(accelerator, system, found, counts, engine_id=engine, precision=precision, runtime=runtime)
-
-
-def decode_pixels_per_s(accelerator: Accelerator, codec: str, calibration: Calibration) -> float | None:
-    """Pixels per second that all decode engines manage, None where engines or codec are unknown.
-
-    By engine 2500 MP/s (HEVC) and 1250 MP/s (H.264), HEVC on Turing at 0.6 of it (feasibility study,
-    section 8). Edge modules: the vendor's own count of 1080p30 streams; where it states HEVC only,
-    H.264 at the ratio of the two rates. The counts of server cards are informal upper bounds and are
-    not used.
-    """
-    rates = calibration.network.decode_pixels_per_s
-    if codec not in rates:
-        return None
-    if accelerator.family == "edge":
-        for known, count in accelerator.decode_streams_1080p30.items():
-            if known == codec or (known == "h265" and codec == "h264"):
-                return float(count) * STREAM_PIXELS_PER_S * float(rates[codec]) / float(rates[known])
-    if accelerator.decode_engines is None:
-        return None
-    turing = accelerator.architecture == "Turing" and codec == "h265"
-    factor = float(calibration.network.turing_decode) if turing else 1.0
-    return float(accelerator.decode_engines) * float(rates[codec]) * factor
-
-
-def video_site(
-    accelerator: Accelerator, system: System | None, job: VideoJob, able: Sequence[Framework],
-    calibration: Calibration, fixed: int | None,
-) -> Site | None:  # fmt: skip
-    """The site of a video job, None when the decoder or a figure is unknown."""
-    pixels = decode_pixels_per_s(accelerator, job.codec, calibration)
-    site = network_site(accelerator, system, job.detector, able, calibration, fixed)
-    if site is None or pixels is None:
-        return None
-    counts = independent_counts(system, max_count=job.max_count, fixed=fixed)
-    engine, _runtime = runtime_of(able, first="deepstream")
-    return replace(site, counts=counts, engine_id=engine, decode_pixels_per_s=pixels)
-
-
-def hpc_site(
-    accelerator: Accelerator, system: System | None, job: HpcJob, calibration: Calibration,
-    fixed: int | None,
-) -> Site | None:  # fmt: skip
-    """The site of a scientific code, None when a figure is unknown."""
-    found = device(accelerator, system, precision=job.precision, serving=False, calibration=calibration)
-    if found is None:
-        return None
-    counts = site_counts(system, max_count=job.max_count, fixed=fixed)
-    return Site(accelerator, system, found, counts, precision=job.precision)

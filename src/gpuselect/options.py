@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.cost_detail import price_notes
 from gpuselect.costs import cost_of, deployment_power, energy_of, node_count, terms_of
-from gpuselect.decision import Cost, FrameworkChoice, MemoryFit, Note, Option
-from gpuselect.deployment import covered
-from gpuselect.frameworks import choose_engine, choose_library, choose_runtime
+from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Note, Option
+from gpuselect.deployment import covered, method_and_family, target_of
+from gpuselect.framework_choice import best, named, training_why
+from gpuselect.frameworks import Ask, parallel_needs
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours
-from gpuselect.plan import RECOMPUTE
+from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes
+from gpuselect.plan import RECOMPUTE, Plan
 from gpuselect.search import TIGHT_FROM, Candidate, Site
 from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
@@ -58,6 +61,14 @@ def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
     return site.accelerator.id in (network.trained_cards if training else network.served_cards)
 
 
+def tenant_notes(site: Site, tenants: int) -> tuple[Note, ...]:
+    """What each tenant of a shared card gets; its speed is the one shown."""
+    if not site.share:
+        return ()
+    text = _("{share}; speed and memory are those of one of {n} tenants, cost and power those of all")
+    return (Note("tenants", text.format(share=site.share, n=tenants)),)
+
+
 def warnings_of(
     candidate: Candidate, site: Site, cost: Cost, *, known: bool, today: str, services_asked: bool = False
 ) -> tuple[Note, ...]:
@@ -80,21 +91,47 @@ def warnings_of(
     return tuple(notes)
 
 
+def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload) -> Ask:
+    """What a job and its plan ask of a framework on a site."""
+    method, family = method_and_family(job)
+    ask = Ask(method, family, deployment=target_of(workload))
+    plan = candidate.plan
+    if isinstance(job, ServingJob):
+        return replace(
+            ask, weights=job.weights.id, parallel=parallel_needs(replace(plan, dp=1)), tp=int(plan.tp),
+            heads=int(job.shape.n_heads),
+        )  # fmt: skip
+    if isinstance(job, TrainingJob):
+        return replace(
+            ask, precision=site.precision, parallel=parallel_needs(plan), tp=int(plan.tp),
+            heads=int(job.shape.n_heads),
+        )  # fmt: skip
+    if isinstance(job, NetworkJob) and job.training:
+        return replace(ask, precision=site.precision, parallel=parallel_needs(plan))
+    return ask
+
+
 def _framework(
-    candidate: Candidate, site: Site, job: Job, frameworks: list[Framework],
-    calibration: Calibration, nodes: int,
+    candidate: Candidate, site: Site, job: Job, workload: Workload, frameworks: list[Framework],
+    catalog: Catalog, calibration: Calibration, nodes: int,
 ) -> FrameworkChoice | None:  # fmt: skip
     """The engine or runtime that the estimate used, or the library that covers the training plan."""
     if isinstance(job, HpcJob) or not frameworks:
         return None
     if isinstance(job, VideoJob) or (isinstance(job, NetworkJob) and not job.training):
-        return choose_runtime(candidates=frameworks, runtime=site.engine_id, model_name=job.label)
+        runtime = next((f for f in frameworks if f.id == site.engine_id), frameworks[0])
+        why = _("runs this family of networks on the card's software stack")
+        return named(runtime, why, plan=Plan(), model_name=job.label, nodes=1)
     if isinstance(job, ServingJob):
-        return choose_engine(
-            candidates=frameworks, engine=site.engine_id, plan=candidate.plan, model_name=job.label,
-            rate=float(calibration.engines.get(site.engine_id, 1.0)), nodes=nodes,
-        )  # fmt: skip
-    return choose_library(candidates=frameworks, plan=candidate.plan, model_name=job.label, nodes=nodes)
+        engine = next(f for f in frameworks if f.id == site.engine_id)
+        why = _("serving engine with support for this card and format, calibrated rate {rate:.2f}").format(
+            rate=float(calibration.engines.get(site.engine_id, 1.0))
+        )
+        return named(engine, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
+    ask = framework_ask(candidate, site, job, workload)
+    library = best(frameworks, site.accelerator, ask, catalog, calibration)
+    why = training_why(library, candidate.plan)
+    return named(library, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
 
 
 def build_option(
@@ -112,16 +149,20 @@ def build_option(
     """Assemble one option from the stages."""
     performance = performance_of(candidate, site, job, calibration)
     hours = run_hours(performance)
-    per_hour = {key: performance[key].value * 3600.0 for key in UNIT_RATES if key in performance}
+    tenants = workload.tenants or 1  # performance is that of one, cost that of all
+    per_hour = {key: tenants * performance[key].value * 3600.0 for key in UNIT_RATES if key in performance}
     weights, kv = (job.weights.id, job.kv) if isinstance(job, ServingJob) else ("", "")
     nodes = node_count(int(candidate.plan.count), site.system)
     power = deployment_power(candidate, site, defaults, serving=hours is None)
+    if isinstance(job, VideoJob) and power is not None:
+        performance["watts_per_stream"] = Estimate(*[float(power) / job.streams / tenants] * 3)
     terms = terms_of(workload, defaults, service=hours is None)
     cost = cost_of(
         candidate, site, terms=terms, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
         tokens_per_hour=per_hour.get("output_tok_s"),
         samples_per_hour=None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s"),
-        streams=float(job.streams) if isinstance(job, VideoJob) else None, power=power, today=today,
+        streams=float(tenants * job.streams) if isinstance(job, VideoJob) else None, power=power,
+        today=today,
     )  # fmt: skip
     energy = energy_of(
         site.accelerator, cost, terms=terms, workload=workload, catalog=catalog, defaults=defaults,
@@ -137,13 +178,15 @@ def build_option(
         precision=site.precision,
         weights=weights,
         kv=kv,
-        framework=_framework(candidate, site, job, frameworks, calibration, nodes),
+        framework=_framework(candidate, site, job, workload, frameworks, catalog, calibration, nodes),
         memory=memory_fit(candidate),
         performance=performance,
         step_breakdown=breakdown_of(candidate, job),
         cost=cost,
         energy=energy,
         warnings=load_notes(candidate, job)
+        + video_notes(candidate, job, site, calibration)
+        + tenant_notes(site, tenants)
         + warnings_of(
             candidate, site, cost, known=is_covered(site, job, calibration), today=today,
             services_asked=bool(workload.storage or workload.egress),

@@ -12,13 +12,17 @@ from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.serving import Serving
 from gpuselect.estimate.shape import training_flops
 from gpuselect.estimate.training import StepTime, mfu
-from gpuselect.estimate.video import Streams
+from gpuselect.estimate.video import Streams, bottleneck
 from gpuselect.estimate.vision import Pace
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.search import Candidate, Site
 from gpuselect.units import DAYS, TFLOP
+from gpuselect.video_sites import decoders_of, dla_gain
+
+TIGHT_STREAMS = 0.9  # feasibility study, section 8: a tenth of the capacity is kept free
+MOST_STREAMS = 1e5  # a larger limit is none
 
 
 def rate(value: float, quantiles: Quantiles) -> Estimate:
@@ -129,13 +133,45 @@ def video_performance(candidate: Candidate, job: VideoJob, calibration: Calibrat
     """Streams that all devices carry, and the time of a batch of frames in the detector."""
     found = cast("Streams", candidate.pace)
     decode, detector = calibration.quantiles["video-decode"], calibration.quantiles["network-inference"]
-    limit = decode if found.decode_limit <= found.inference_limit else detector
+    limit = detector if bottleneck(found) == "gpu" else decode
     latency = calibration.quantiles["network-latency"]
-    return {
+    metrics = {
         "streams": rate(found.total, limit),
         "frames_per_s": rate(found.total * job.fps, limit),
         "latency_ms": duration(1e3 * found.frame_seconds, latency),
     }
+    metrics["batching_gain"] = Estimate(*[float(found.batching_gain)] * 3)
+    return metrics
+
+
+def video_notes(candidate: Candidate, job: Job, site: Site, calibration: Calibration) -> tuple[Note, ...]:
+    """The limit of every stage, which one decides, and how full the devices are."""
+    found = candidate.pace
+    if not isinstance(found, Streams) or not isinstance(job, VideoJob):
+        return ()
+    limits = {
+        "decode": (_("decoder"), found.decode_limit), "gpu": (_("GPU"), found.inference_limit),
+        "encode": (_("encoder"), found.encode_limit), "memory": (_("memory"), found.memory_limit),
+    }  # fmt: skip
+    first = bottleneck(found)
+    others = ", ".join(f"{n} {v:.0f}" for k, (n, v) in limits.items() if k != first and v < MOST_STREAMS)
+    text = _("the {stage} limits a device to {n:.0f} streams ({others})").format(
+        stage=limits[first][0], n=limits[first][1], others=others
+    )
+    idle = dla_gain(site.accelerator, site.precision, calibration)
+    if first == "gpu" and idle > 1.0 and not job.dla:
+        text += _("; its DLA engines would speed the detector up by {p:.0f} % (--dla)").format(
+            p=100 * (idle - 1.0)
+        )
+    notes = [Note("bottleneck", text)]
+    used = job.streams / found.total if found.total else 0.0
+    if TIGHT_STREAMS < used <= 1.0:
+        text = _("uses {p:.0f} % of the capacity of its devices").format(p=100 * used)
+        notes.append(Note("streams-tight", text))
+    if decoders_of(site.accelerator)[1] and site.accelerator.family != "edge":
+        text = _("its decode engines were not counted: one is assumed")
+        notes.append(Note("decoder-assumed", text))
+    return tuple(notes)
 
 
 def hpc_performance(candidate: Candidate, job: HpcJob, calibration: Calibration) -> dict[str, Estimate]:
@@ -173,8 +209,11 @@ def breakdown_of(candidate: Candidate, job: Job) -> dict[str, float]:
     if isinstance(pace, Pace):
         return {"compute": pace.compute, "memory": pace.memory, "host": pace.host,
                 "communication": pace.communication}  # fmt: skip
+    if isinstance(pace, Streams):
+        return {"preprocess": pace.preprocess, "detector": pace.detector, "secondary": pace.secondary,
+                "tracker": pace.tracker}  # fmt: skip
     if isinstance(pace, Run):
-        return {"compute": pace.compute, "memory": pace.memory}
+        return {"compute": pace.compute, "memory": pace.memory, "communication": pace.communication}
     return {}
 
 

@@ -12,6 +12,8 @@ from typing import Any, Literal, Self, get_args
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
+from gpuselect.i18n import _
+
 Status = Literal["stated", "measured", "derived", "assumed"]
 STATUSES: tuple[str, ...] = get_args(Status)
 LONG_FORM_KEYS = frozenset({"value", "source", "status", "note", "low", "high"})
@@ -70,10 +72,11 @@ class Figure(float):
         fields = _long_form(raw)
         value = fields["value"]
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"{value!r} is not a number (a quoted number is refused)")
+            raise ValueError(_("{value!r} is not a number (a quoted number is refused)").format(value=value))
         low, high = fields.get("low"), fields.get("high")
         if (low is not None and low > value) or (high is not None and high < value):
-            raise ValueError(f"low {low} <= value {value} <= high {high} does not hold")
+            text = _("low {low} <= value {value} <= high {high} does not hold")
+            raise ValueError(text.format(low=low, value=value, high=high))
         return cls(value, **{key: fields[key] for key in fields if key != "value"})
 
     @classmethod
@@ -111,9 +114,9 @@ class Fact(str):
             return raw
         fields = _long_form(raw)
         if not isinstance(fields["value"], str):
-            raise ValueError(f"{fields['value']!r} is not text: quote it")
+            raise ValueError(_("{value!r} is not text: quote it").format(value=fields["value"]))
         if extra := {"low", "high"} & set(fields):
-            raise ValueError(f"text has no {', '.join(sorted(extra))}")
+            raise ValueError(_("text has no {keys}").format(keys=", ".join(sorted(extra))))
         return cls(fields["value"], **{key: fields[key] for key in fields if key != "value"})
 
     @classmethod
@@ -129,11 +132,13 @@ def _long_form(raw: Any) -> Mapping[str, Any]:
     if isinstance(raw, list | tuple) and len(raw) == 2:
         raw = {"value": raw[0], "source": raw[1]}
     if not isinstance(raw, Mapping) or "source" not in raw or "value" not in raw:
-        raise ValueError(f"a figure needs its source: write [{raw}, source]")
+        raise ValueError(_("a figure needs its source: write [{value}, source]").format(value=raw))
     if unknown := set(raw) - LONG_FORM_KEYS:
-        raise ValueError(f"unknown key {', '.join(sorted(unknown))} in a figure")
+        text = _("unknown key {keys} in a figure")
+        raise ValueError(text.format(keys=", ".join(sorted(unknown))))
     if not isinstance(raw["source"], str):
-        raise ValueError(f"source {raw['source']!r} is not the name of a source")
+        raise ValueError(_("source {name!r} is not the name of a source").format(name=raw["source"]))
     if raw.get("status", "stated") not in STATUSES:
-        raise ValueError(f"status {raw['status']!r} is none of {', '.join(STATUSES)}")
+        text = _("status {name!r} is none of {names}")
+        raise ValueError(text.format(name=raw["status"], names=", ".join(STATUSES)))
     return raw

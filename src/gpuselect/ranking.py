@@ -1,209 +1,100 @@
-"""Which count of each card stands for it, how the cards rank, and why."""
+"""How the cards rank, which of them are one kind, what each set-up is best at, and why."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from math import log1p
 
 from gpuselect.catalog import Catalog
-from gpuselect.decision import Note, Option, Score
+from gpuselect.decision import Note, Option, Score, Variant
+from gpuselect.errors import InputError
 from gpuselect.i18n import _
-from gpuselect.job import TrainingJob
-from gpuselect.network_job import HpcJob, Job, NetworkJob
+from gpuselect.network_job import Job
 from gpuselect.options import plan_sentence
-from gpuselect.performance import run_hours
-from gpuselect.score import PROFILES, normalised_log, normalised_low, pareto_front, total
-from gpuselect.tco import HOURS_PER_MONTH, HOURS_PER_YEAR
-from gpuselect.units import DAYS
+from gpuselect.score import CRITERIA, Judgement, Profile, normalised_log, normalised_low, pareto_front, total
+from gpuselect.selection import fastest, in_time, order_key, run_cost, speed, undominated, within_budget
 from gpuselect.workload import Workload
 
 SHORTLIST = 10
-LONGEST_RUN_DAYS = 5 * 365.0  # a run that outlives the hardware is no answer, deadline or not
+VARIANT_WORDS = r"sxm\d*|pcie|nvl|oam|server|maxq|max-q|laptop|sff|modified|hbm2e?|1gcd|\d+gb"
 
 
-def run_cost(option: Option) -> float | None:
-    """What the work costs: the run, or a million tokens, or an hour [USD]."""
-    cost = option.cost
-    if cost.per_run_usd is not None:
-        return cost.per_run_usd
-    units = (cost.per_million_tokens_usd, cost.per_thousand_images_usd, cost.per_hour_usd)
-    return next((usd for usd in units if usd is not None), None)
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """`listed` is one option per kind of card, best first, then other counts with a role of their own.
 
-
-SPEEDS = ("tokens_per_s", "output_tok_s", "images_per_s", "streams", "requests_per_s")
-
-
-def speed(option: Option) -> float:
-    """Work per time: tokens, images, requests or streams; for a code the runs per hour."""
-    performance = option.performance
-    key = next((key for key in SPEEDS if key in performance), None)
-    return performance[key].value if key else 1.0 / performance["run_time_h"].value
-
-
-def days(option: Option) -> float | None:
-    """Length of a run that ends [days], None for a service."""
-    hours = run_hours(option.performance)
-    return None if hours is None else hours / 24.0
-
-
-def ends(job: Job) -> bool:
-    """True for work that has an end and a deadline: training, and a code."""
-    return isinstance(job, TrainingJob | HpcJob) or (isinstance(job, NetworkJob) and job.training)
-
-
-def select(
-    options: Sequence[Option], *, workload: Workload, job: Job
-) -> tuple[list[Option], dict[str, Note]]:
-    """One option per accelerator, and the reason of those that miss deadline or budget.
-
-    Training: the cheapest count that finishes within the deadline (a default deadline is a wish: when
-    no card meets it, the fastest count of each stands in). Serving: the smallest count that fits and
-    meets the bounds.
+    `pool` holds every card that was scored, best first; `unpriced` those of them without a price.
     """
-    groups: dict[str, list[Option]] = {}
-    for option in options:
-        groups.setdefault(option.accelerator, []).append(option)
-    chosen, late, missed = [], [], {}
-    for name, group in groups.items():
-        pool = group
-        if ends(job):
-            within = [o for o in pool if in_time(o, job)]
-            if not within:
-                best = min(pool, key=lambda o: days(o) or 0.0)
-                if (days(best) or 0.0) <= LONGEST_RUN_DAYS:
-                    late.append(best)
-                missed[name] = Note(
-                    "deadline-missed",
-                    _("{n} accelerators need {d:.1f} days").format(n=best.count, d=days(best)),
-                )
-                continue
-            pool = within
-        affordable = [o for o in pool if within_budget(o, workload)]
-        if not affordable:
-            missed[name] = _over_budget(pool, workload)
-            continue
-        chosen.append(min(affordable, key=_count_key))
-    only_late = all(note.code == "deadline-missed" for note in missed.values())
-    if not getattr(job, "deadline_given", True) and not chosen and only_late:
-        chosen = [o for o in late if within_budget(o, workload)]
-    return chosen, missed
+
+    listed: tuple[Option, ...]
+    unpriced: tuple[Option, ...]
+    pool: tuple[Option, ...]
+    notes: tuple[Note, ...] = ()
 
 
-def _over_budget(pool: Sequence[Option], workload: Workload) -> Note:
-    """Which budget no count keeps: money, or carbon."""
-    limit = workload.carbon_budget
-    if limit is not None and not any(within_carbon_budget(o, limit) for o in pool):
-        known = [o.energy.kgco2e for o in pool if o.energy.kgco2e is not None]
-        if not known:
-            return Note("over-carbon", _("its power is unknown"))
-        return Note("over-carbon", _("at least {kg:.4g} kg CO2e").format(kg=min(known)))
-    return Note("over-budget", _budget_text(pool))
+def criteria_of(
+    options: Sequence[Option], catalog: Catalog, among: Sequence[Option] = ()
+) -> list[dict[str, float]]:
+    """Scores 0..1 of each option in each criterion that is known for it, relative to `among`.
 
-
-def _budget_text(pool: Sequence[Option]) -> str:
-    """What the cheapest fitting count costs."""
-    least = min((o for o in pool if run_cost(o)), key=lambda o: run_cost(o) or 0.0, default=None)
-    if least is None:
-        return _("no price is known")
-    return _("the cheapest fitting count, {n}, costs ${c:.4g} ({h:.4g} per hour)").format(
-        n=least.count, c=run_cost(least), h=least.cost.per_hour_usd
-    )
-
-
-def closest_late(options: Sequence[Option], missed: Mapping[str, Note]) -> tuple[Note, ...]:
-    """The five cards that came nearest to the deadline or the budget, with what they would need."""
-    best: dict[str, Option] = {}
-    dear = any(note.code == "over-budget" for note in missed.values())
-    unknown = float("inf")
-    order = sorted(
-        options,
-        key=lambda o: (run_cost(o) or unknown if dear else days(o) or 0.0, o.count, o.accelerator),
-    )
-    for option in order:
-        best.setdefault(option.accelerator, option)
-    return tuple(
-        Note(missed[name].code, f"{name}: {missed[name].text}") for name in list(best)[:5] if name in missed
-    )
-
-
-def _count_key(option: Option) -> tuple[float, float]:
-    """Cheapest first, then smallest; without a price the smallest."""
-    if days(option) is not None:
-        cost = run_cost(option)
-        return (round(cost or 0.0, 2), option.count)
-    return (float(option.count), 0.0)
-
-
-def within_budget(option: Option, workload: Workload) -> bool:
-    """True when the option's cost is inside the budget, or no budget was given. Unknown cost is not.
-
-    A budget per hour, month or year holds for the whole deployment, or for one accelerator where it
-    says so; one without a period holds for the run, or for the purchase when buying.
+    Without `among` the options are compared with each other.
     """
-    budget = workload.budget
-    if workload.carbon_budget is not None and not within_carbon_budget(option, workload.carbon_budget):
-        return False
-    if budget is None:
-        return True
-    cost = option.cost
-    periods = {"hour": 1.0, "month": HOURS_PER_MONTH, "year": HOURS_PER_YEAR}
-    value = cost.acquisition_usd if cost.basis == "buy" or workload.acquire == "buy" else run_cost(option)
-    if budget.per in periods:
-        value = None if cost.per_hour_usd is None else cost.per_hour_usd * periods[budget.per]
-        if budget.per != "hour" and cost.per_month_usd is not None:  # a service: the hours in use
-            value = cost.per_month_usd * periods[budget.per] / HOURS_PER_MONTH
-    elif budget.per == "million-tokens":
-        value = cost.per_million_tokens_usd
-    limit = budget.amount * (option.count if budget.per_accelerator else 1)
-    return value is not None and value <= limit
-
-
-def within_carbon_budget(option: Option, limit: float) -> bool:
-    """True when operation and the share of making the hardware stay below a limit [kg CO2e].
-
-    Unknown carbon of operation is not inside; unknown embodied carbon is left out.
-    """
-    energy = option.energy
-    return energy.kgco2e is not None and energy.kgco2e + (energy.embodied_kgco2e or 0.0) <= limit
-
-
-def criteria_of(options: Sequence[Option], catalog: Catalog) -> list[dict[str, float]]:
-    """Scores 0..1 of each option in each criterion that is known for it."""
-    costs = [run_cost(o) for o in options]
-    known = [c for c in costs if c]
-    least = min(known) if known else 1.0
-    speeds = normalised_log([speed(o) for o in options])
-    energies = [o.energy.kwh for o in options]
-    known_energy = [e for e in energies if e]
-    support = ecosystem(options, catalog)
+    field = among or options
+    least = min((c for o in field if (c := run_cost(o))), default=None)
+    calm = min((e for o in field if (e := o.energy.kwh)), default=None)
+    quickest = max(speed(o) for o in field)
+    most = max([breadth(o, catalog) for o in field] + [1])
     found = []
-    for i, option in enumerate(options):
+    for option in options:
         scores = {
-            "speed": speeds[i],
+            "speed": min(1.0, float(normalised_log([speed(option), quickest])[0])),
             "headroom": max(0.0, min(1.0, option.memory.headroom_pct / 50.0)),
-            "ecosystem": support[i],
+            "ecosystem": min(1.0, breadth(option, catalog) / most),
             "scalability": 1.0 / (1.0 + max(option.nodes - 1, 0) / 8.0),
-            "risk": max(0.0, 1.0 - 0.2 * len(option.warnings)),
+            "risk": 0.5 * max(0.0, 1.0 - 0.2 * len(option.warnings)) + 0.5 * supply(option, catalog),
         }
-        cost, energy = costs[i], energies[i]
-        if cost:
-            scores["cost"] = least / cost
-        if energy:
-            scores["energy"] = normalised_low([min(known_energy), energy])[1]
+        if (cost := run_cost(option)) and least:
+            scores["cost"] = min(1.0, float(normalised_low(cost, least)))
+        if option.energy.kwh and calm:
+            scores["energy"] = min(1.0, float(normalised_low(option.energy.kwh, calm)))
         found.append(scores)
     return found
 
 
-def ecosystem(options: Sequence[Option], catalog: Catalog) -> list[float]:
-    """Breadth of software: share of the catalog's frameworks that fully support the card's stack."""
-    counts = []
-    for option in options:
-        stacks = catalog.accelerators[option.accelerator].software
-        counts.append(
-            sum(any(f.backends.get(s) == "yes" for s in stacks) for f in catalog.frameworks.values())
+def breadth(option: Option, catalog: Catalog) -> int:
+    """Breadth of software: frameworks of the catalog that fully support the card's stack."""
+    stacks = catalog.accelerators[option.accelerator].software
+    key = ("breadth", stacks)
+    if key not in catalog.memo:
+        catalog.memo[key] = sum(
+            any(f.backends.get(s) == "yes" for s in stacks) for f in catalog.frameworks.values()
         )
-    most = max(*counts, 1)
-    return [count / most for count in counts]
+    return int(catalog.memo[key])
+
+
+def supply(option: Option, catalog: Catalog) -> float:
+    """How many sell or rent the card out, 0 to 1: log(1 + n) against the card with the most sellers.
+
+    A seller is a provider in the price table, once for rent and once for purchase.
+    """
+    if ("sellers",) not in catalog.memo:
+        rows = {(price.hardware, price.kind, price.provider) for price in catalog.prices}
+        catalog.memo["sellers",] = Counter(hardware for hardware, _kind, _provider in rows)
+    sellers = catalog.memo["sellers",]
+    return log1p(sellers[option.accelerator]) / log1p(max(sellers.values(), default=1))
+
+
+def kind_of(accelerator: str) -> str:
+    """The kind of a card: its id without form factor and memory size.
+
+    >>> kind_of("h100-sxm5-80gb"), kind_of("h100-nvl-94gb"), kind_of("rtx-4080-super-16gb")
+    ('h100', 'h100', 'rtx-4080-super')
+    """
+    return re.sub(rf"-(?:{VARIANT_WORDS})(?=-|$)", "", accelerator)
 
 
 def rank(
@@ -213,79 +104,154 @@ def rank(
     workload: Workload,
     catalog: Catalog,
     job: Job,
-) -> tuple[list[Option], list[Option]]:
+    judgement: Judgement,
+) -> Ranking:
     """Score and sort: options with a known price, ranked, and those without, in a list of their own.
 
-    The first list holds the best option per card and, beside it, the smallest, cheapest and fastest
-    set-up where those are other counts.
+    The list holds the best option of each kind of card (of each card where the request names cards) and,
+    beside it, the smallest, cheapest and fastest set-up where those are other counts.
     """
-    scored = _scored(list(chosen), workload, catalog)
+    if not chosen:
+        return Ranking((), (), ())
+    scored = _scored(list(chosen), workload, catalog, judgement)
     priced = [o for o in scored if run_cost(o) is not None]
+    listed: Sequence[Option] = ()
+    notes: tuple[Note, ...] = ()
+    if priced:
+        heads = folded(priced) if not (workload.gpus or workload.have) else priced
+        affordable = [o for o in everything if within_budget(o, workload)]
+        listed, notes = _with_roles(heads, priced, affordable, workload, catalog, job, judgement)
     unpriced = [o for o in scored if run_cost(o) is None]
-    affordable = [o for o in everything if within_budget(o, workload)]
-    ranked = _with_roles(_ties(priced), affordable, job) if priced else []
-    return (
-        [replace(o, reasons=reasons(o, scored)) for o in ranked],
-        [replace(o, reasons=reasons(o, scored)) for o in unpriced],
+    return Ranking(
+        tuple(replace(o, reasons=reasons(o, scored)) for o in listed),
+        tuple(replace(o, reasons=reasons(o, scored)) for o in unpriced[:5]),
+        tuple(scored),
+        notes,
     )
 
 
-def criteria_weights(workload: Workload) -> Mapping[str, float]:
+def profile_of(workload: Workload, judgement: Judgement) -> Profile:
+    """The profile of a request."""
+    return judgement.profiles[workload.prefer or "balanced"]
+
+
+def criteria_weights(workload: Workload, judgement: Judgement) -> Mapping[str, float]:
     """The user's weights of the criteria, or those of the profile."""
-    return workload.criterion_weights or PROFILES[workload.prefer or "balanced"]
+    given = workload.criterion_weights
+    for name in given:
+        if name not in CRITERIA:
+            near = get_close_matches(name, CRITERIA, n=1)
+            hint = _("; did you mean {name}?").format(name=near[0]) if near else ""
+            text = _("weights: unknown criterion {name!r}{hint} (criteria: {names})")
+            raise InputError(text.format(name=name, hint=hint, names=", ".join(CRITERIA)))
+    return given or profile_of(workload, judgement).weights
 
 
-def _scored(pool: list[Option], workload: Workload, catalog: Catalog) -> list[Option]:
+def stretch_of(workload: Workload, judgement: Judgement) -> tuple[float, float] | None:
+    """How far a count may go beyond the usual one of its card, in cost and in accelerators.
+
+    None where cost counts as much as speed.
+    """
+    weights = criteria_weights(workload, judgement)
+    if weights.get("speed", 0.0) <= weights.get("cost", 0.0):
+        return None
+    profile = profile_of(workload, judgement)
+    return profile.fastest_within, profile.fastest_cards
+
+
+def _scored(
+    pool: list[Option], workload: Workload, catalog: Catalog, judgement: Judgement
+) -> list[Option]:  # fmt: skip
     """Options with scores, best first; the Pareto front is that of cost and speed."""
-    if not pool:
-        return []
-    weights = criteria_weights(workload)
+    weights = criteria_weights(workload, judgement)
     criteria = criteria_of(pool, catalog)
     front = pareto_front([(run_cost(o) or 1e18, -speed(o)) for o in pool])
     scored = [
-        replace(o, score=Score(total(c, weights), c), on_pareto_front=f)
+        replace(o, score=Score(total(c, weights), c), on_pareto_front=f, kind=kind_of(o.accelerator))
         for o, c, f in zip(pool, criteria, front, strict=True)
     ]
-    return sorted(scored, key=lambda o: (-o.score.total, o.accelerator))
+    return sorted(scored, key=order_key)
 
 
-def _ties(scored: list[Option]) -> list[Option]:
-    """Mark the options whose score is within 2 % of the winner's."""
-    best = scored[0].score.total
-    return [scored[0]] + [replace(o, tied_with_winner=o.score.total >= 0.98 * best) for o in scored[1:]]
+def folded(scored: Sequence[Option]) -> list[Option]:
+    """The best option of each kind of card, with the others of the kind as its variants."""
+    groups: dict[str, list[Option]] = {}
+    for option in scored:
+        groups.setdefault(option.kind, []).append(option)
+    return [
+        replace(group[0], variants=tuple(
+            Variant(o.accelerator, o.accelerator_name, o.count, o.score.total, run_cost(o)) for o in group[1:]
+        ))
+        for group in groups.values()
+    ]  # fmt: skip
 
 
-def _with_roles(scored: list[Option], everything: Sequence[Option], job: Job) -> list[Option]:
-    """Name the best, smallest, cheapest and fastest set-up; those of other counts follow the winner."""
-    cards = {o.accelerator: o for o in scored}
-    pool = [o for o in everything if o.accelerator in cards and run_cost(o) is not None]
+def _with_roles(
+    heads: Sequence[Option], scored: Sequence[Option], everything: Sequence[Option], workload: Workload,
+    catalog: Catalog, job: Job, judgement: Judgement,
+) -> tuple[list[Option], tuple[Note, ...]]:  # fmt: skip
+    """The list with its roles; set-ups with a role that are other counts follow the ranked ones."""
+    cards = {o.accelerator for o in scored}
+    pool = undominated([o for o in everything if o.accelerator in cards and run_cost(o) is not None])
     early = [o for o in pool if in_time(o, job)] or pool
+    profile = profile_of(workload, judgement)
+    stretched = stretch_of(workload, judgement) is not None  # the best one already is
+    most = round(heads[0].count * (1.0 if stretched else profile.fastest_cards))
+    reach = [o for o in early if o.count <= most]
     picks = {
-        "best": scored[0],
-        "smallest": min(pool, key=lambda o: (o.count, run_cost(o) or 0.0, o.accelerator)),
+        "best": heads[0],
+        "smallest": min(early, key=lambda o: (o.count, run_cost(o) or 0.0, o.accelerator)),
         "cheapest": min(early, key=lambda o: (run_cost(o) or 0.0, o.count, o.accelerator)),
-        "fastest": max(early, key=lambda o: (speed(o), -(run_cost(o) or 0.0))),
+        "fastest": fastest(reach or early, within=profile.fastest_within),
     }
     roles: dict[tuple[str, int], tuple[str, ...]] = {}
     for role, option in picks.items():
-        key = (option.accelerator, option.count)
-        roles[key] = (*roles.get(key, ()), role)
-    listed = {(o.accelerator, o.count) for o in scored}
+        roles[_key(option)] = (*roles.get(_key(option), ()), role)
+    listed = {_key(o) for o in heads}
+    known = {_key(o): o for o in scored}
+    extra = [known.get(key, pick) for key, pick in {_key(o): o for o in picks.values()}.items()
+             if key not in listed]  # fmt: skip
+    criteria = criteria_of(extra, catalog, scored) if extra else []
+    weights = criteria_weights(workload, judgement)
     extra = [
-        replace(o, score=cards[o.accelerator].score)
-        for key, o in {(p.accelerator, p.count): p for p in picks.values()}.items()
-        if key not in listed
+        replace(o, score=Score(total(c, weights), c), kind=kind_of(o.accelerator))
+        for o, c in zip(extra, criteria, strict=True)
     ]
-    named = [replace(o, roles=roles.get((o.accelerator, o.count), ())) for o in [*scored, *extra]]
-    plain = [o for o in named if not o.roles][: max(SHORTLIST - len(roles), 0)]
-    shown = [o for o in named if o.roles or o in plain]
-    return sorted(shown, key=lambda o: ((o.accelerator, o.count) not in listed, -o.score.total))
+    named = [replace(o, roles=roles.get(_key(o), ())) for o in [*heads, *extra]]
+    plain = {_key(o) for o in [o for o in named if not o.roles][: max(SHORTLIST - len(roles), 0)]}
+    shown = [o for o in named if o.roles or _key(o) in plain]
+    order = sorted(shown, key=lambda o: (_key(o) not in listed, order_key(o)))
+    return order, _faster_note(early, picks["fastest"], profile.fastest_within, most)
 
 
-def in_time(option: Option, job: Job) -> bool:
-    """True when a run ends before the deadline; a service has none."""
-    limit = getattr(job, "deadline_s", None)
-    return limit is None or not ends(job) or (days(option) or 0.0) * DAYS <= limit
+def _key(option: Option) -> tuple[str, int]:
+    return option.accelerator, option.count
+
+
+def _faster_note(early: Sequence[Option], picked: Option, within: float, most: int) -> tuple[Note, ...]:
+    """What the bounds on the fastest set-up left out."""
+    top = max(early, key=speed)
+    if speed(top) <= 1.01 * speed(picked):
+        return ()
+    text = _(
+        "{n} x {name} would be {x} times as fast as {m} x {other} for {c} times the cost of the "
+        "work; the role of the fastest ends at {b:g} times the cost of the cheapest and {k} accelerators"
+    )
+    found = text.format(
+        n=top.count, name=top.accelerator, x=_short(speed(top) / speed(picked)), m=picked.count,
+        other=picked.accelerator, c=_short((run_cost(top) or 0.0) / (run_cost(picked) or 1.0)),
+        b=within, k=most,
+    )  # fmt: skip
+    return (Note("fastest-bounds", found),)
+
+
+def _short(ratio: float) -> str:
+    """A ratio for a sentence.
+
+    >>> _short(1.4567), _short(1540.2)
+    ('1.5', '1,540')
+    """
+    return f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
 
 
 def reasons(option: Option, scored: Sequence[Option]) -> tuple[Note, ...]:
@@ -301,55 +267,14 @@ def reasons(option: Option, scored: Sequence[Option]) -> tuple[Note, ...]:
     cost = run_cost(option)
     if cost and best_cost and cost > 1.005 * best_cost:
         notes.append(Note("costs-more", _("costs {x:.2f} times the cheapest").format(x=cost / best_cost)))
-    fastest = max(speed(o) for o in scored)
+    quickest = max(speed(o) for o in scored)
     notes.append(
         Note(
             "speed",
-            _("{p:.0f} % of the speed of the fastest option").format(p=100 * speed(option) / fastest),
+            _("{p:.0f} % of the speed of the fastest option").format(p=100 * speed(option) / quickest),
         )
     )
     return tuple(notes)
-
-
-def sensitivity(options: Sequence[Option], workload: Workload) -> tuple[Note, ...]:
-    """The price at which the runner-up would win, all else equal, and a tie with the winner."""
-    ranked = [o for o in options if o.score.criteria]
-    if len(ranked) < 2:
-        return ()
-    first, second = ranked[0], ranked[1]
-    notes = []
-    share = _winning_share(first, second, ranked, criteria_weights(workload))
-    if share is not None:
-        text = _("{second} would rank first at {p:.0f} % of its price").format(
-            second=second.accelerator, p=100 * share
-        )
-        notes.append(Note("price-of-second", text))
-    if second.tied_with_winner:
-        notes.append(
-            Note("tie", _("{a} and {b} score within 2 %: a tie, listed by score").format(
-                a=first.accelerator, b=second.accelerator))
-        )  # fmt: skip
-    return tuple(notes)
-
-
-def _winning_share(
-    first: Option, second: Option, ranked: Sequence[Option], weights: Mapping[str, float]
-) -> float | None:
-    """Share of its price at which `second` scores as much as `first`; None when no price above 10 % does.
-
-    With x the new cost and L the least cost of the others, the cost scores are min(L, x) / x and
-    min(L, x) / c1; the two cases x >= L and x < L each have a closed solution.
-    """
-    c1, c2, weight = run_cost(first), run_cost(second), weights.get("cost", 0.0)
-    gap = first.score.total - second.score.total
-    if not c1 or not c2 or not weight or gap <= 0:
-        return None
-    mass = sum(weights.get(key, 0.0) for key in first.score.criteria)
-    lead = gap * mass / weight - first.score.criteria["cost"] + second.score.criteria["cost"]
-    least = min(c for o in ranked if o.accelerator != second.accelerator and (c := run_cost(o)))
-    needed = lead + least / c1
-    x = least / needed if 0.0 < needed <= 1.0 else c1 * (1.0 - lead)
-    return x / c2 if 0.1 < x / c2 < 1.0 else None
 
 
 def next_commands(
@@ -361,20 +286,27 @@ def next_commands(
         code = reasons[0].code if reasons else "memory-exceeded"
         return (f"gpuselect explain {code}", f"gpuselect recommend {flags}")
     best = options[0]
+    second = next((o.accelerator for o in options if o.accelerator != best.accelerator), None)
     return (
         f"gpuselect estimate {flags} --on {best.count}x{best.accelerator}",
+        *([f"gpuselect explain {second} {flags}"] if second else []),
         f"gpuselect report {flags} -o decision.md",
     )
 
 
 FLAG_KEYS = (
     "model", "method", "weights", "kv", "precision", "seq_len", "global_batch", "optimizer",
-    "input_tokens", "output_tokens", "concurrency", "request_rate", "latency", "batch", "image_size",
-    "steps", "samples", "epochs", "streams", "fps", "codec", "interval", "fp64", "flops", "bytes",
+    "input_tokens", "output_tokens", "concurrency", "users", "request_rate", "ttft", "tpot", "latency",
+    "batch", "image_size",
+    "gmacs", "activations", "family",
+    "steps", "samples", "epochs", "streams", "fps", "codec", "interval", "objects",
+    "secondary_interval", "tracker", "encode", "dla", "load", "power_mode", "tenants", "isolation", "kernel",
+    "exchange", "fp64", "flops", "bytes",
     "memory", "tp", "pp", "dp", "micro_batch", "recompute",
     "acquire", "term", "region", "utilization", "years", "wacc", "residual", "support", "licence", "staff",
     "colocation", "electricity", "pue", "carbon", "carbon_price", "carbon_budget", "storage", "egress",
     "interruptions", "checkpoint", "restart",
+    "deadline", "max_count", "single_card", "prefer", "lora_rank",
 )  # fmt: skip
 
 
@@ -392,6 +324,8 @@ def command_flags(workload: Workload) -> str:
             parts.append(flag if value else flag.replace("--", "--no-", 1))
         elif value is not None:
             parts.append(f"{flag} {value:g}" if isinstance(value, float) else f"{flag} {value}")
+    if workload.secondary:
+        parts.append(f"--secondary {','.join(workload.secondary)}")
     if workload.resolution is not None:
         parts.append("--resolution {}x{}".format(*workload.resolution))
     return " ".join(parts)

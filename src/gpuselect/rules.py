@@ -41,6 +41,7 @@ class Demands:
     edge: bool = False
     hosts_only: bool = False  # edge modules are left out unless they are asked for
     max_power_w: float | None = None
+    cooling: str = ""
 
 
 EXPLANATIONS: Mapping[str, Explanation] = {
@@ -51,8 +52,9 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "Choose another --precision or --weights; the message names the nearest workable one.",
     ),
     "memory-exceeded": Explanation(
-        "No valid plan within the allowed count fits the memory that the driver shows. The message "
-        "holds the arithmetic of the plan that came nearest.",
+        "No valid plan within the allowed count fits the memory that the driver shows, less the part that "
+        "engines leave free which allocate in advance (vLLM and its kin). The message holds the arithmetic "
+        "of the plan that came nearest.",
         "docs/methodology.md, memory",
         "More accelerators (--max-count), --recompute full, --method lora or qlora, a smaller format.",
     ),
@@ -119,6 +121,60 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "The board power is above the limit, or unknown.",
         "`power_w` of the catalog entry", "Raise --max-power-w.",
     ),
+    "power-mode": Explanation(
+        "The module has no power mode that low, or its modes are not in the catalog.",
+        "`power_modes` of the catalog entry, from the nvpmodel configurations", "Another --power-mode.",
+    ),
+    "decoder-unknown": Explanation(
+        "No decode engine or no decode rate of the codec is known for the device: unknown is not guessed.",
+        "`decode_engines` and `decode_streams_1080p30` of the catalog entry",
+        "Another --codec, or add the figure in an overlay.",
+    ),
+    "decoder-missing": Explanation(
+        "A slice of a card keeps whole decode engines only, and the smallest slices of some cards keep none.",
+        "NVIDIA MIG user guide, profiles", "A larger slice (fewer --tenants on a card).",
+    ),
+    "decoder-assumed": Explanation(
+        "Nobody counted the decode engines of this card; one is assumed, the least that its generation has.",
+        "NVDEC application note: capabilities by generation", "Add `decode_engines` in an overlay.",
+    ),
+    "encoder-missing": Explanation(
+        "The streams are to be encoded again, and the device has no hardware encoder.",
+        "`encode_engines` of the catalog entry", "Drop --encode, or encode on the host.",
+    ),
+    "encoder-unknown": Explanation(
+        "The streams are to be encoded again, and no encode rate of the codec is known for the device.",
+        "`encode_engines` and `encode_streams_1080p30` of the catalog entry",
+        "Another codec for --encode, or add the figure in an overlay.",
+    ),
+    "bottleneck": Explanation(
+        "Decoder, GPU, encoder and memory work side by side; the one with the smallest limit decides.",
+        "docs/video.md", "Relieve that stage: --interval, a smaller detector, --dla, another codec.",
+    ),
+    "streams-tight": Explanation(
+        "The streams take more than the share of the device's capacity that is planned with.",
+        "docs/video.md", "One more device, a lower frame rate, or a larger --interval.",
+    ),
+    "fp64-slow": Explanation(
+        "The code is limited by double-precision arithmetic, and the card runs it at a small share of its "
+        "single-precision rate. A code that memory limits, or in mixed precision, is not turned away.",
+        "`dense_tflops` of the catalog entry; docs/methodology.md, scientific codes",
+        "--kernel md, or --precision fp32, if the code is in mixed precision; --bytes if memory limits it.",
+    ),
+    "tenants": Explanation(
+        "What one tenant gets: a MIG slice with its own units and memory, or a share of the time of a card.",
+        "NVIDIA MIG user guide; docs/methodology.md, shared cards",
+        "--isolation hardware wants slices or a card each; --isolation software allows time slicing.",
+    ),
+    "isolation-missing": Explanation(
+        "Hardware isolation is asked for, and the card can neither be split nor given to each tenant within "
+        "the allowed count.",
+        "NVIDIA MIG user guide, supported GPUs", "--isolation software, or a larger --max-count.",
+    ),
+    "cooling": Explanation(
+        "The card is not cooled as asked for, or nobody says how. Modules count as passive.",
+        "`cooling` of the catalog entry", "Drop --cooling.",
+    ),
     "price-undated": Explanation(
         "The price row behind the cost carries no date.", "data/prices.csv",
         "Ask the provider, and give the quotation in an overlay.",
@@ -175,6 +231,58 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "The answer rests on a figure that the catalog marks as assumed.",
         "`status: assumed` in the catalog", "Correct the figure in an overlay.",
     ),
+    "framework-superseded": Explanation(
+        "The project is no longer developed, and another has taken its place.",
+        "`maturity` and `replaced_by` of data/frameworks.yaml", "Take the one that replaced it.",
+    ),
+    "method-unsupported": Explanation(
+        "The framework does not offer the task (pretraining, adapters, serving) for this family of networks.",
+        "`methods` and `families` of data/frameworks.yaml", "Name another --frameworks, or none.",
+    ),
+    "stack-unsupported": Explanation(
+        "The framework has no back-end for the accelerator's software stack.",
+        "`backends` of data/frameworks.yaml", "Another framework, or another accelerator.",
+    ),
+    "capability-too-low": Explanation(
+        "The framework needs a newer CUDA compute capability than the card has: vLLM 7.0, TensorRT-LLM and "
+        "FlashAttention 2 8.0.",
+        "`min_compute_capability` of data/frameworks.yaml", "The nearest alternative stands in the message.",
+    ),
+    "framework-precision": Explanation(
+        "The framework does not multiply in this number format, or not on this compute capability.",
+        "`precisions` and `precision_min_capability` of data/frameworks.yaml", "Another --precision.",
+    ),
+    "format-unsupported": Explanation(
+        "The engine does not run this weight format at all, on this software stack, or on this compute "
+        "capability: AWQ on ROCm, INT8 below Turing.",
+        "`weight_formats`, `format_stacks` and `format_min_capability` of data/frameworks.yaml",
+        "Another --weights or --engine; the message names the nearest.",
+    ),
+    "parallelism-unsupported": Explanation(
+        "The plan needs parallelism that the framework does not state.",
+        "`parallelism` of data/frameworks.yaml", "Another framework, or pins that leave it out.",
+    ),
+    "heads-not-divisible": Explanation(
+        "The engine splits attention by heads, so the tensor-parallel width must divide their number.",
+        "`heads_divide` of data/frameworks.yaml", "Another --tp, or an engine that splits by layers.",
+    ),
+    "licence-excluded": Explanation(
+        "The licence is not among those asked for, or unknown.",
+        "`licence` of data/frameworks.yaml", "Allow it, or take another framework.",
+    ),
+    "deployment-unsupported": Explanation(
+        "The framework is not made for this deployment target.",
+        "`deployment` of data/frameworks.yaml", "Another framework.",
+    ),
+    "framework-outscored": Explanation(
+        "The framework passes all gates and scores lower in evidence, support, upkeep, portability and ease, "
+        "or the estimate rests on the constants of another.",
+        "docs/frameworks.md, the choice", "Name it with --frameworks or --engine.",
+    ),
+    "framework-not-asked": Explanation(
+        "The workload names frameworks, and this one is not among them.",
+        "the workload", "Change --frameworks or --engine.",
+    ),
     "layout-near-best": Explanation(
         "The plan is valid and near-best; the model cannot tell apart layouts that differ by under 10 %.",
         "feasibility study, section 5", "Try the neighbours of the plan in a short run.",
@@ -187,7 +295,7 @@ def reject(accelerator: Accelerator, demands: Demands, *, runs: bool) -> Note | 
 
     `runs`: some framework of the catalog, or code of one's own, runs the task on the card.
     """
-    for rule in (_selection, _availability, _traits, _precision):
+    for rule in (_selection, _availability, _traits, _cooling, _precision):
         note = rule(accelerator, demands)
         if note is not None:
             return note
@@ -250,6 +358,31 @@ def _traits(accelerator: Accelerator, demands: Demands) -> Note | None:
     return None
 
 
+NEXT_PRECISIONS = {  # what stands in for a number format, the nearest first
+    "fp4": ("fp8", "int8", "bf16", "fp16", "fp32"), "nvfp4": ("fp8", "int8", "bf16", "fp16", "fp32"),
+    "mxfp4": ("fp8", "int8", "bf16", "fp16", "fp32"), "fp8": ("int8", "bf16", "fp16", "fp32"),
+    "mxfp8": ("fp8", "int8", "bf16", "fp16", "fp32"), "int4": ("int8", "fp8", "fp16", "fp32"),
+    "int8": ("fp8", "fp16", "fp32"), "bf16": ("fp16", "fp32"), "fp16": ("bf16", "fp32"),
+    "tf32": ("fp32",), "fp64": ("fp32",),
+}  # fmt: skip
+TRAINED_WITHOUT = frozenset({"int8", "int4"})  # no format to train in
+
+
+def nearest_precision(accelerator: Accelerator, precision: str, *, training: bool) -> str:
+    """The nearest number format that the catalog states a rate of; empty where there is none."""
+    options = NEXT_PRECISIONS.get(precision, ())
+    usable = (p for p in options if p in accelerator.dense_tflops and not (training and p in TRAINED_WITHOUT))
+    old = (accelerator.compute_capability_number or 8.0) < 8.0
+    return next((p for p in usable if not (p == "bf16" and old)), "")
+
+
+def _cooling(accelerator: Accelerator, demands: Demands) -> Note | None:
+    cooled = "passive" if accelerator.cooling == "embedded" else accelerator.cooling
+    if not demands.cooling or cooled == demands.cooling:
+        return None
+    return Note("cooling", _("cooling: {how}").format(how=accelerator.cooling or _("not known")))
+
+
 def _precision(accelerator: Accelerator, demands: Demands) -> Note | None:
     if demands.precision_ok.get(accelerator.id, True):
         return None
@@ -260,9 +393,9 @@ def _precision(accelerator: Accelerator, demands: Demands) -> Note | None:
             _("BF16 needs compute capability 8.0, the card has {cc}; use fp16").format(cc=capability),
         )
     known = ", ".join(sorted(accelerator.dense_tflops)) or _("none")
-    return Note(
-        "precision-unsupported",
-        _("no {precision} rate for this card; it has: {known}").format(
-            precision=demands.precision, known=known
-        ),
+    training = demands.task not in ("inference", "video")
+    near = nearest_precision(accelerator, demands.precision, training=training)
+    text = _("no {precision} rate for this card; it has: {known}").format(
+        precision=demands.precision, known=known
     )
+    return Note("precision-unsupported", text + (_("; nearest: {p}").format(p=near) if near else ""))

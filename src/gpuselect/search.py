@@ -51,6 +51,10 @@ class Site:
     precision: str = ""  # of the multiplication on this card
     runtime: Runtime | None = None  # networks of samples
     decode_pixels_per_s: float = 0.0  # of all decode engines, for the codec of the workload
+    decoders: float = 1.0
+    encode_pixels_per_s: float = float("inf")  # of all encode engines; infinite: nothing is encoded
+    share: str = ""  # what one tenant gets of a shared card, in words
+    dla_gain: float = 1.0  # rate of the detector with the DLA engines, against without
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +278,9 @@ def search_serving(
     engine = engine_table(sites, index)
     batch = np.ones(len(index)) if job.request_rate else np.ceil(job.concurrency / plan.replicas)
     memory = serving_need(sites, job, index, plan, engine, batch, calibration)
-    fits = memory.total <= usable
-    misses = nearest_misses(index, plan, memory, usable, fits)
+    limit = usable * engine_share(sites, calibration)[index]
+    fits = memory.total <= limit
+    misses = nearest_misses(index, plan, memory, limit, fits)
     if not fits.any():
         return Found((), *misses)
     index, plan, memory, engine = index[fits], take(plan, fits), take(memory, fits), take(engine, fits)
@@ -297,6 +302,12 @@ def search_serving(
     best = best_rows(index, plan.count, cost)
     best = best[good[best]]
     return Found(candidates_of(best, index, plan, memory, usable, serving=state, load=load), *misses)
+
+
+def engine_share(sites: Sequence[Site], calibration: Calibration) -> np.ndarray:
+    """Share of a card's usable memory that each site's engine fills: not all where it allocates ahead."""
+    share, kinds = float(calibration.memory.serving_limit), calibration.memory.preallocating
+    return np.array([share if site.engine_id in kinds else 1.0 for site in sites])
 
 
 def engine_table(sites: Sequence[Site], index: np.ndarray) -> Engine:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 
 METHODS = {
-    "pretrain": _("Pretraining"), "full": _("Full fine-tuning of"), "lora": _("LoRA fine-tuning of"),
-    "qlora": _("QLoRA fine-tuning of"),
+    "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
+    "qlora": N_("QLoRA fine-tuning of"),
 }  # fmt: skip
 
 
@@ -20,7 +20,7 @@ def sentence(job: Job) -> str:
                 "{what} a {label} model on {tokens:.4g}B tokens, sequences of {seq}, {batch} per step, "
                 "{precision}"
             ).format(
-                what=METHODS[job.method], label=job.label, tokens=job.tokens / 1e9,
+                what=_(METHODS[job.method]), label=job.label, tokens=job.tokens / 1e9,
                 seq=job.seq_len, batch=job.global_batch, precision=job.precision,
             )  # fmt: skip
         case ServingJob():
@@ -30,7 +30,10 @@ def sentence(job: Job) -> str:
         case VideoJob():
             return _(
                 "{n} streams of {w} x {h} at {fps:g} frames per second ({codec}) through {model}"
-            ).format(n=job.streams, w=job.width, h=job.height, fps=job.fps, codec=job.codec, model=job.label)
+            ).format(
+                n=job.streams, w=job.width, h=job.height, fps=job.fps, codec=job.codec,
+                model=job.pipeline or job.label,
+            )  # fmt: skip
         case HpcJob():
             return _("Running {label}: {flops:.3g} flop and {bytes:.3g} bytes of memory traffic").format(
                 label=job.label, flops=job.flops, bytes=job.traffic

@@ -65,6 +65,9 @@ class Workload(BaseModel):
     latency: float | None = None
     percentile: str | None = None
     # networks that work sample by sample, and video: image_size [pixels], fps [1/s]
+    gmacs: float | None = None  # of one sample of a network that the catalog lacks [1e9]
+    activations: float | None = None  # elements that its layers write
+    family: str | None = None
     batch: int | None = None
     image_size: int | None = None
     steps: int | None = None  # denoising steps of a diffusion model
@@ -73,11 +76,20 @@ class Workload(BaseModel):
     resolution: Resolution | None = None
     codec: Literal["h264", "h265", "av1"] | None = None
     interval: int | None = None  # frames without detection after each frame with one
+    secondary: tuple[str, ...] = ()  # models that run on each object found
+    secondary_interval: int | None = None  # frames until a tracked object is classified again
+    objects: float | None = None  # in view, per frame
+    tracker: Literal["none", "iou", "nvdcf"] | None = None
+    encode: Literal["h264", "h265", "av1"] | None = None  # streams are encoded again
+    dla: bool | None = None  # the detector also runs on the DLA of an edge module
+    load: float | None = None  # share of a device's capacity that streams may use
     # scientific computing: flops, traffic [bytes] and memory [bytes] of the whole run
     fp64: bool | None = None
     flops: float | None = None
     bytes: float | None = None
     memory: float | None = None
+    kernel: Literal["dgemm", "fft", "stencil", "spmv", "md"] | None = None
+    exchange: float | None = None  # share of the traffic that crosses between accelerators
     # money and place: shares are fractions, USD; checkpoint and restart [s]
     budget: Money | None = None  # in USD
     exchange_rates: dict[str, float] = {}  # USD for one unit of a currency
@@ -113,6 +125,10 @@ class Workload(BaseModel):
     max_power_w: float | None = None
     ecc: bool | None = None
     mig: int | None = None
+    tenants: int | None = None  # that run this workload side by side
+    isolation: Literal["any", "hardware", "software"] | None = None
+    power_mode: float | None = None  # of an edge module [W]
+    cooling: Literal["passive", "active", "liquid"] | None = None
     form_factor: str | None = None
     edge: bool | None = None
     frameworks: tuple[str, ...] = ()
@@ -129,7 +145,7 @@ class Workload(BaseModel):
     grad_accum: int | None = None
     replicas: int | None = None
     # what counts
-    prefer: Literal["balanced", "cost", "speed", "energy", "simplicity"] | None = None
+    prefer: Literal["balanced", "cost", "speed", "energy", "simplicity", "risk"] | None = None
     criterion_weights: dict[str, float] = {}
     parse_notes: tuple[str, ...] = ()
 

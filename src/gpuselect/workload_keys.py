@@ -12,6 +12,7 @@ from typing import Any
 from gpuselect.catalog import PRECISIONS
 from gpuselect.errors import InputError
 from gpuselect.i18n import _
+from gpuselect.pipeline_keys import PIPELINE_PARSERS
 from gpuselect.quantities import (
     Latency,
     Money,
@@ -38,6 +39,17 @@ from gpuselect.quantities import (
     parse_streams,
     parse_token_time,
 )
+from gpuselect.workload_words import (
+    among,
+    choice,
+    flag,
+    lower_names,
+    names,
+    positive,
+    text_of,
+    whole,
+    word,
+)
 
 _TASKS = {
     "pretrain": "pretrain", "pretraining": "pretrain", "training": "pretrain", "train": "pretrain",
@@ -60,82 +72,18 @@ _RENT_TERMS = {
     "reserved-1y": "reserved-1y", "reserved": "reserved-1y", "1y": "reserved-1y",
     "reserved-3y": "reserved-3y", "3y": "reserved-3y",
 }  # fmt: skip
-_TRUTH = {"true": True, "yes": True, "on": True, "1": True,
-          "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 _BARE_SECONDS = ("deadline", "ttft", "tpot", "latency")
 
 
-def _text(raw: object) -> str:
-    if not isinstance(raw, str | int | float) or isinstance(raw, bool) or not str(raw).strip():
-        raise InputError(_("{raw!r} is not a word").format(raw=raw))
-    return str(raw).strip()
-
-
-def _word(raw: object) -> str:
-    return _text(raw).lower()
-
-
-def _choice(raw: object, *, words: Mapping[str, str]) -> str:
-    """One of the allowed words, by its canonical name."""
-    text = _word(raw)
-    if text in words:
-        return words[text]
-    allowed = ", ".join(dict.fromkeys(words.values()))
-    close = get_close_matches(text, words, n=1)
-    message = _("{raw!r} is not one of {allowed}").format(raw=raw, allowed=allowed)
-    if close:
-        message += _(", did you mean {name}?").format(name=words[close[0]])
-    raise InputError(message)
-
-
-def _among(*words: str) -> Callable[[object], str]:
-    return partial(_choice, words={word: word for word in words})
-
-
 def _task(raw: object) -> str:
-    return _choice(re.sub(r"[\s_-]", "", _word(raw)), words=_TASKS)
-
-
-def _flag(raw: object) -> bool:
-    text = str(raw).strip().lower()
-    if text not in _TRUTH:
-        raise InputError(_("{raw!r} is neither true nor false").format(raw=raw))
-    return _TRUTH[text]
-
-
-def _whole(raw: object, *, low: int = 1, high: float = float("inf")) -> int:
-    """An integer between `low` and `high`."""
-    count = parse_count(raw)
-    if count != int(count) or not low <= count <= high:
-        limits = _("{low} or more").format(low=low) if high == float("inf") else f"{low}-{high:g}"
-        raise InputError(_("{raw!r} is not a whole number ({limits})").format(raw=raw, limits=limits))
-    return int(count)
-
-
-def _positive(raw: object, *, strip: str = "") -> float:
-    """A number above 0; `strip` is a pattern of units that may follow it."""
-    text = re.sub(rf"\s*(?:{strip})$", "", str(raw).strip().lower()) if strip else raw
-    number = parse_count(text)
-    if number <= 0:
-        raise InputError(_("{raw!r} is not above 0").format(raw=raw))
-    return number
-
-
-def _names(raw: object) -> tuple[str, ...]:
-    """A list, or names separated by commas."""
-    items = raw if isinstance(raw, list | tuple) else str(raw).split(",")
-    return tuple(_text(item) for item in items)
-
-
-def _lower_names(raw: object) -> tuple[str, ...]:
-    return tuple(name.lower() for name in _names(raw))
+    return choice(re.sub(r"[\s_-]", "", word(raw)), words=_TASKS)
 
 
 def _have(raw: object) -> Reading[tuple[tuple[int, str], ...]]:
     """Cards that somebody owns: (count, name as written)."""
     if isinstance(raw, list | tuple) and all(isinstance(item, tuple) for item in raw):
         return Reading(tuple(raw))
-    text = ", ".join(_text(item) for item in raw) if isinstance(raw, list | tuple) else _text(raw)
+    text = ", ".join(text_of(item) for item in raw) if isinstance(raw, list | tuple) else text_of(raw)
     groups = parse_accelerators(text)
     owned = []
     for group in groups:
@@ -147,7 +95,7 @@ def _have(raw: object) -> Reading[tuple[tuple[int, str], ...]]:
 
 def _max_count(raw: object) -> int:
     if re.fullmatch(r"\s*\d+\s*", str(raw)):
-        return _whole(raw)
+        return whole(raw)
     groups = parse_accelerators(raw)
     if len(groups) != 1 or groups[0].name is not None:
         raise InputError(_("{raw!r} is not a number of cards: write for example 8").format(raw=raw))
@@ -159,15 +107,15 @@ def _image_size(raw: object) -> int:
     text = re.sub(r"\s*(?:px|pixels?)$", "", str(raw).strip().lower())
     if match := re.fullmatch(r"(\d+)\s*[x*]\s*(\d+)", text):
         text = str(round((int(match[1]) * int(match[2])) ** 0.5))
-    return _whole(text, low=8, high=16_384)
+    return whole(text, low=8, high=16_384)
 
 
 def _fps(raw: object) -> float:
-    return _positive(raw, strip="fps|hz|/s")
+    return positive(raw, strip="fps|hz|/s")
 
 
 def _percentile(raw: object) -> str:
-    match = re.fullmatch(r"p?(\d{2}(?:\.\d+)?)(?:th)?", _word(raw))
+    match = re.fullmatch(r"p?(\d{2}(?:\.\d+)?)(?:th)?", word(raw))
     if match is None:
         raise InputError(_("{raw!r} is not a percentile: write for example p95").format(raw=raw))
     return f"p{match[1]}"
@@ -255,27 +203,27 @@ def _criteria(raw: object) -> dict[str, float]:
 
 
 _PARSERS: dict[str, Callable[[object], Any]] = {
-    "task": _task, "model": _text, "series": _word, "params": parse_params, "active_params": _active,
-    "method": partial(_choice, words=_METHODS), "precision": partial(_choice, words=_PRECISIONS),
-    "weights": _word, "kv": _word,
-    "tokens": _positive, "samples": parse_samples, "epochs": _positive,
-    "mean_len": parse_context, "seq_len": parse_context, "global_batch": _whole,
-    "optimizer": _word, "lora_rank": _whole, "deadline": parse_duration,
-    "input_tokens": parse_context, "output_tokens": parse_context, "concurrency": _whole,
-    "users": _positive, "request_rate": parse_rate, "demand": parse_demand,
-    "peak_factor": partial(_positive, strip="x"),
+    "task": _task, "model": text_of, "series": word, "params": parse_params, "active_params": _active,
+    "method": partial(choice, words=_METHODS), "precision": partial(choice, words=_PRECISIONS),
+    "weights": word, "kv": word,
+    "tokens": positive, "samples": parse_samples, "epochs": positive,
+    "mean_len": parse_context, "seq_len": parse_context, "global_batch": whole,
+    "optimizer": word, "lora_rank": whole, "deadline": parse_duration,
+    "input_tokens": parse_context, "output_tokens": parse_context, "concurrency": whole,
+    "users": positive, "request_rate": parse_rate, "demand": parse_demand,
+    "peak_factor": partial(positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
     "percentile": _percentile,
-    "batch": _whole, "image_size": _image_size, "steps": _whole,
+    "batch": whole, "image_size": _image_size, "steps": whole,
     "streams": parse_streams, "fps": _fps, "resolution": parse_resolution,
-    "codec": partial(_choice, words=_CODECS), "interval": partial(_whole, low=0, high=1000),
-    "fp64": _flag, "flops": partial(_positive, strip="flops?"), "bytes": parse_bytes,
+    "codec": partial(choice, words=_CODECS), "interval": partial(whole, low=0, high=1000),
+    "fp64": flag, "flops": partial(positive, strip="flops?"), "bytes": parse_bytes,
     "memory": parse_bytes,
-    "budget": _budget, "exchange_rates": parse_rates, "acquire": _among("rent", "buy", "any"),
-    "region": _word, "carbon_budget": partial(_number, strip="kg(?: ?co2e?)?", example="500 kg"),
-    "term": partial(_choice, words=_RENT_TERMS),
+    "budget": _budget, "exchange_rates": parse_rates, "acquire": among("rent", "buy", "any"),
+    "region": word, "carbon_budget": partial(_number, strip="kg(?: ?co2e?)?", example="500 kg"),
+    "term": partial(choice, words=_RENT_TERMS),
     "utilization": _share,
-    "years": partial(_positive, strip="y|years?"),
+    "years": partial(_number, strip=" ?(?:y|years?)", example="3 years", low=0.05, high=100.0),
     "wacc": parse_percent, "residual": parse_percent, "support": parse_percent,
     "licence": _per_year, "staff": _per_year,
     "colocation": partial(_number, strip="(?:usd)?(?:/kw[-/ ]month)?", example="$195/kW-month"),
@@ -286,16 +234,16 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "storage": parse_bytes, "egress": _per_month,
     "interruptions": partial(_number, strip="(?:/|per )(?:d|day)", example="1/day"),
     "checkpoint": parse_duration, "restart": parse_duration,
-    "have": _have, "reserve": parse_bytes, "gpus": _names, "exclude": _names,
-    "vendors": _lower_names, "max_count": _max_count, "single_card": _flag,
-    "max_power_w": parse_power, "ecc": _flag, "mig": _whole, "form_factor": _word, "edge": _flag,
-    "frameworks": _lower_names, "engine": _word,
-    "tp": _whole, "pp": _whole, "dp": _whole, "ep": _whole, "cp": _whole,
-    "zero_stage": partial(_whole, low=0, high=3),
-    "recompute": _among("none", "selective", "full"), "micro_batch": _whole,
-    "grad_accum": _whole, "replicas": _whole,
-    "prefer": _among("balanced", "cost", "speed", "energy", "simplicity"),
-    "criterion_weights": _criteria, "parse_notes": _names,
+    "have": _have, "reserve": parse_bytes, "gpus": names, "exclude": names,
+    "vendors": lower_names, "max_count": _max_count, "single_card": flag,
+    "max_power_w": parse_power, "ecc": flag, "mig": whole, "form_factor": word, "edge": flag,
+    "frameworks": lower_names, "engine": word,
+    "tp": whole, "pp": whole, "dp": whole, "ep": whole, "cp": whole,
+    "zero_stage": partial(whole, low=0, high=3),
+    "recompute": among("none", "selective", "full"), "micro_batch": whole,
+    "grad_accum": whole, "replicas": whole,
+    "prefer": among("balanced", "cost", "speed", "energy", "simplicity", "risk"),
+    "criterion_weights": _criteria, "parse_notes": names, **PIPELINE_PARSERS,
 }  # fmt: skip
 
 
@@ -338,8 +286,8 @@ _TUNING_KEYS = ("method", "lora_rank", "epochs", "samples", "mean_len")
 _TRAINING_KEYS = ("tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch")
 
 
-_VIDEO_KEYS = ("streams", "fps", "resolution", "codec", "interval")
-_HPC_KEYS = ("fp64", "flops", "bytes")
+_VIDEO_KEYS = ("streams", "fps", "resolution", "codec", "interval", "secondary", "tracker", "encode")
+_HPC_KEYS = ("fp64", "flops", "bytes", "kernel")
 
 
 def _likely_task(values: Mapping[str, Any]) -> str:

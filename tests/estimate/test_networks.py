@@ -15,7 +15,6 @@ from gpuselect.estimate.hpc import run_time
 from gpuselect.estimate.network import Network, encoder_work, network_of
 from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
 from gpuselect.estimate.roofline import Device
-from gpuselect.estimate.video import decode_limit, inference_limit, streams
 from gpuselect.estimate.vision import Runtime, inference_pace, training_pace
 from gpuselect.names import resolve_model
 from gpuselect.readers.catalog import load_catalog
@@ -161,16 +160,6 @@ def test_embedding_tables_are_sharded():
     )  # fmt: skip
     assert one / 1e9 == pytest.approx(96.0, rel=0.01)
     assert eight == pytest.approx(one / 8, rel=0.01)
-
-
-def test_streams_are_whole_and_a_tenth_is_kept_free():
-    """min(80.4, 48) streams, nine tenths of it, rounded down."""
-    found = streams(
-        decode=decode_limit(pixel_rate=2.5e9, engines=2, width=1920, height=1080, fps=30),
-        inference=inference_limit(images_per_s=600.0, fps=25.0, interval=1.0),
-        count=2, frame_seconds=0.01, batch=8,
-    )  # fmt: skip
-    assert (float(found.per_device), float(found.total)) == (43.0, 86.0)
 
 
 @given(st.floats(1e12, 1e21), st.floats(1e9, 1e18), st.integers(1, 64))

@@ -1,4 +1,4 @@
-"""Decoder inference rows: rates, latencies, memory and fit of the row's own load and layout."""
+"""Decoder inference rows: rates and latencies of the row's own load and layout."""
 
 from __future__ import annotations
 
@@ -8,30 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from gpuselect.accuracy.decoder_formats import preallocates
-from gpuselect.accuracy.decoder_memory import fit_for
-from gpuselect.accuracy.records import Fit, Row, Scored, Skip
+from gpuselect.accuracy.records import Row, Scored, Skip
 from gpuselect.accuracy.rows import number, present
 from gpuselect.accuracy.serving_cases import IN_PROCESS, Case, case_of
 from gpuselect.calibration import Calibration, ServingConstants
 from gpuselect.catalog import Catalog
-from gpuselect.estimate.memory import serving_memory
-from gpuselect.estimate.serving import decode_step_time, prefill_time, steady_state, weight_bytes_per_rank
-from gpuselect.units import GB, GIB
+from gpuselect.estimate.serving import decode_step_time, prefill_time, steady_state
 
 RATES = (
     "output_tok_s_total", "output_tok_s_per_accel", "total_tok_s_total", "requests_or_images_per_s_total",
     "prefill_tok_s", "ttft_ms", "tpot_ms", "latency_ms",
 )  # fmt: skip
-METRICS = (*RATES, "peak_mem_gb")
 TAILS = ("p90", "p95", "p99")
-WHOLE_MACHINE = re.compile(r"over (all|both|the|gpus|\d+) ?(cards|gpus|accelerators)?|total over")
 SERVER_SHARE = 0.9  # of the offline rate, MLPerf Server: feasibility study, section 6
 
 
 def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
     """Every metric of a row that is predicted, else a skip code."""
-    stated = present(row, METRICS)
+    stated = present(row, RATES)
     if row.get("outcome", "ok") != "ok" or not stated:
         raise Skip("no-metric")
     _refuse(row)
@@ -40,7 +34,7 @@ def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored
     known = rates(case, calibration.serving)
     for metric in stated:
         try:
-            found.append(_scored(row, metric, case, known, calibration))
+            found.append(_scored(row, metric, case, known))
         except Skip as skip:
             last = skip
     if not found:
@@ -61,24 +55,21 @@ def _refuse(row: Row) -> None:
         raise Skip("mig-slice", row["hardware"])
 
 
-def _scored(row: Row, metric: str, case: Case, rates: Mapping[str, Any], calibration: Calibration) -> Scored:
-    if metric == "peak_mem_gb":
-        cut, value = "serving memory", _memory_gb(row, case, calibration)
-    elif metric == "ttft_ms" and not case.single and case.mode not in IN_PROCESS:
+def _scored(row: Row, metric: str, case: Case, rates: Mapping[str, Any]) -> Scored:
+    if metric == "ttft_ms" and not case.single and case.mode not in IN_PROCESS:
         raise Skip("ttft-under-load")
-    elif metric in ("ttft_ms", "latency_ms") and row.get("latency_stat") in TAILS:
+    if metric in ("ttft_ms", "latency_ms") and row.get("latency_stat") in TAILS:
         raise Skip("tail-latency", row["latency_stat"])
-    else:
-        cut, value = slice_of(case, metric), float(rates[metric])
+    cut = slice_of(case, metric)
     return Scored(
-        row.get("row_id", ""), row.get("source_id", ""), cut, metric, number(row, metric), value,
-        INTERVALS.get(cut, "throughput"), case.assumed,
+        row.get("row_id", ""), row.get("source_id", ""), cut, metric, number(row, metric),
+        float(rates[metric]), INTERVALS.get(cut, "throughput"), case.assumed,
     )  # fmt: skip
 
 
 # key of the quantiles that answers use for a slice (performance.serving_performance)
 INTERVALS = {
-    "serving memory": "memory", "serving ttft unloaded": "prefill", "serving prefill": "prefill",
+    "serving ttft unloaded": "prefill", "serving prefill": "prefill",
     "serving decode b1": "decode", "serving decode batched": "decode-batched",
     "serving single stream": "single-stream", "serving latency": "tpot",
     "serving tpot loaded": "tpot", "serving throughput": "throughput",
@@ -142,37 +133,3 @@ def rates(case: Case, constants: ServingConstants, modes: Any = None) -> dict[st
             modes == "prefill", prefill, np.where(together, alone, state.latency)
         ),
     }  # fmt: skip
-
-
-def _need(row: Row, case: Case, calibration: Calibration, *, sequences: float) -> float:
-    """Need per accelerator [B] with the context allocated in full."""
-    prompt = 0.0 if row.get("mode") == "decode" else case.inputs
-    held = weight_bytes_per_rank(
-        shape=case.shape, plan=case.plan, engine=case.engine, weight_bytes=case.weight_bytes
-    )  # fmt: skip
-    held = held * case.plan.tp * case.plan.pp
-    return float(serving_memory(
-        shape=case.shape, plan=case.plan, weight_bytes=held, sequences=sequences / case.plan.dp,
-        context=case.inputs + case.outputs, kv_bytes=case.kv_bytes, prefill_tokens=prompt,
-        context_bytes=float(calibration.memory.serving_context_gib) * GIB,
-    ).total)  # fmt: skip
-
-
-def _memory_gb(row: Row, case: Case, calibration: Calibration) -> float:
-    """Need [GB] in the sense of the row: of one card, or of the whole machine where its notes say so."""
-    if preallocates(row):
-        raise Skip("memory-preallocated", row.get("engine", ""))
-    need = _need(row, case, calibration, sequences=max(number(row, "batch_or_concurrency", 1), 1.0))
-    notes = row.get("notes", "").lower()
-    whole_machine = WHOLE_MACHINE.search(notes) and "divided" not in notes
-    return need * (float(case.plan.count) if whole_machine else 1.0) / GB
-
-
-def fit(row: Row, catalog: Catalog, calibration: Calibration) -> Fit:
-    """The row's need against the usable memory: of one sequence where the engine queues the others."""
-    _refuse(row)
-    case = case_of(row, catalog, calibration)
-    queues = preallocates(row) or row.get("mode") in ("server", "offline")
-    sequences = 1.0 if queues else max(number(row, "batch_or_concurrency", 1), 1.0) / case.plan.replicas
-    need = _need(row, case, calibration, sequences=max(sequences, 1.0))
-    return fit_for(row, need=need, usable=case.device.usable_bytes)

@@ -1,14 +1,12 @@
-"""Decoder training rows: the row's plan, its throughput in every unit, its memory, its fit."""
+"""Decoder training rows: the row's plan and its throughput in every unit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gpuselect.accuracy.decoder_memory import fit_for, training_need
 from gpuselect.accuracy.decoder_plans import Setting, joined, settled_plan
 from gpuselect.accuracy.decoder_ways import is_relative, named_variant, way_of
-from gpuselect.accuracy.records import Fit, Row, Scored, Skip
+from gpuselect.accuracy.records import Row, Scored, Skip
 from gpuselect.accuracy.rows import (
     accelerator_of,
     model_of,
@@ -21,7 +19,7 @@ from gpuselect.accuracy.rows import (
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog
 from gpuselect.deployment import covered
-from gpuselect.estimate.devices import device, peak_tflops, usable_bytes
+from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.memory import Recipe
 from gpuselect.estimate.memory_recipe import TRAINABLE_BYTES, training_recipe
 from gpuselect.estimate.roofline import Device
@@ -29,8 +27,7 @@ from gpuselect.estimate.shape import Shape, training_flops
 from gpuselect.estimate.training import Method, StepTime, recompute_passes, step_time
 from gpuselect.job import DEFAULT_SEQ_LEN
 from gpuselect.plan import Plan
-from gpuselect.search import TIGHT_FROM
-from gpuselect.units import GB, TFLOP
+from gpuselect.units import TFLOP
 
 RATES = ("tokens_per_s_per_accel", "samples_per_s_total", "step_time_s")
 TUNING_SEQ_LEN = 2048  # the default of `recommend` for fine-tuning
@@ -65,18 +62,13 @@ class Case:
 
 
 def predict(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
-    """Throughput metrics and peak memory of a row; a reported TFLOPS only where no rate is given."""
+    """Throughput metrics of a row; a reported TFLOPS only where no rate is given."""
     rates = present(row, RATES) or present(row, ("tflops_per_accel_reported",))
-    memory = present(row, ("peak_mem_gb",))
-    if row.get("outcome", "ok") != "ok" or not (rates or memory):
+    if row.get("outcome", "ok") != "ok" or not rates:
         raise Skip("no-metric")
     if row.get("offload", "none") not in ("none", "cpu"):
         raise Skip("offload-not-covered", row["offload"])
-    case = case_of(row, catalog, calibration)
-    found = [*_throughput(row, case, rates, calibration)]
-    if memory and not case.way.offload:
-        found.append(_memory(row, case, calibration))
-    return found
+    return _throughput(row, case_of(row, catalog, calibration), rates, calibration)
 
 
 def case_of(row: Row, catalog: Catalog, calibration: Calibration) -> Case:
@@ -124,10 +116,7 @@ def _size_known(row: Row, catalog: Catalog) -> bool:
 
 
 def _throughput(row: Row, case: Case, metrics: list[str], calibration: Calibration) -> list[Scored]:
-    if not metrics:
-        return []
-    step = _step(case, calibration)
-    seconds = float(step.total)
+    seconds = float(_step(case, calibration).total)
     known = covered(case.accelerator, calibration)
     interval = f"training-{case.kind if known or case.method in ADAPTERS else 'uncovered'}"
     values = {
@@ -163,51 +152,6 @@ def _tflops(row: Row, case: Case, seconds: float) -> float:
     if row.get("flops_convention") == "hardware":
         flops *= 1.0 + float(recompute_passes(plan=case.plan)) / 3.0
     return flops / seconds / float(case.plan.count) / TFLOP
-
-
-def _memory(row: Row, case: Case, calibration: Calibration) -> Scored:
-    need = training_need(case=case, calibration=calibration, kind=row.get("mem_kind", "unknown"))
-    return Scored(
-        row.get("row_id", ""), row.get("source_id", ""), f"training memory {case.kind}", "peak_mem_gb",
-        number(row, "peak_mem_gb"), need / GB, "memory", case.assumed,
-    )  # fmt: skip
-
-
-def fit(row: Row, catalog: Catalog, calibration: Calibration) -> Fit:
-    """The row's need against the usable memory of its card."""
-    if row.get("offload", "none") != "none":
-        raise Skip("offload-not-covered", row["offload"])
-    case = case_of(row, catalog, calibration)
-    usable = usable_bytes(case.accelerator, calibration)
-    if usable is None:
-        raise Skip("figures-missing", case.accelerator.id)
-    needs = (
-        training_need(case=replace(case, plan=plan), calibration=calibration, kind="unknown")
-        for plan in _open_plans(row, case.plan)
-    )
-    least = float("inf")
-    for need in needs:
-        least = min(least, need)
-        if least <= TIGHT_FROM * usable:
-            break
-    return fit_for(row, need=least, usable=usable)
-
-
-def _open_plans(row: Row, plan: Plan) -> Iterator[Plan]:
-    """The row's plan, then what a user would try where it leaves something open: layout, recomputation.
-
-    A fine-tuning row that does not name recomputation is taken to do none.
-    """
-    yield plan
-    named = "recompute" in row or row.get("method", "pretrain") != "pretrain"
-    kinds = (plan.recompute,) if named else (0, 2)
-    stated = "tp" in row or "dp" in row or "pp" in row
-    for tp in (plan.tp,) if stated else (1, 2, 4, 8):
-        for kind in kinds:
-            if plan.count % (tp * plan.pp * plan.cp) == 0:
-                dp = plan.dp if stated else plan.count // (tp * plan.pp * plan.cp)
-                zero = plan.zero_stage if "zero_stage" in row else 3 if plan.pp == 1 and dp > 1 else 1
-                yield replace(plan, tp=tp, dp=dp, recompute=kind, zero_stage=zero)
 
 
 def _precision(row: Row, accelerator: Accelerator) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from gpuselect.accuracy import (
     decoder_serving,
@@ -42,11 +41,13 @@ def _both(
     found: list[Scored] = []
     why = Skip("no-metric")
     try:
-        found = [s for s in rates(row, catalog, calibration) if s.metric != "peak_mem_gb"]
+        found = rates(row, catalog, calibration)
     except Skip as skip:
         why = skip
-    with suppress(Skip):
+    try:
         found.append(memory(row, catalog, calibration))
+    except Skip as skip:
+        why = skip if why.code == "no-metric" else why
     return found or skipped(row, why)
 
 

@@ -20,7 +20,7 @@ CONTEXT_LIMIT = re.compile(r"(?i)context limit (\d+)")
 DYNAMIC_CACHE_SINCE = "2024"  # transformers 4.36 (December 2023) replaced tuples of keys and values
 OLD_VERSION = re.compile(r"^4\.(?:[0-9]|[12]\d|3[0-5])\.")
 DRIVER_VIEW = re.compile(r"(?i)nvidia-smi|whole process|vram peak")
-IN_ONE_PROCESS = "transformers"  # pages about it print the allocator's peak, without the driver's context
+IN_ONE_PROCESS = "transformers"  # pages that print its version print the peak of the allocator, too
 
 
 def memory_score(row: Row, catalog: Catalog, calibration: Calibration) -> Scored:
@@ -61,7 +61,8 @@ def need_of(
         shape=case.shape, plan=case.plan, engine=case.engine, weight_bytes=case.weight_bytes
     )  # fmt: skip
     held = held * case.plan.tp * case.plan.pp
-    in_process = engine_id(row) == IN_ONE_PROCESS and not DRIVER_VIEW.search(row.get("notes", ""))
+    counted = "engine_version" in row or "allocated" in row.get("notes", "")
+    in_process = engine_id(row) == IN_ONE_PROCESS and counted and not DRIVER_VIEW.search(row.get("notes", ""))
     context, sequences = _allocated(row, case, sequences)
     return float(serving_memory(
         shape=case.shape, plan=case.plan, weight_bytes=held, sequences=sequences / case.plan.dp,

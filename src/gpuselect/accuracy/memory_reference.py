@@ -62,6 +62,8 @@ def predict_reference(row: Row, calibration: Calibration, catalog: Catalog | Non
         raise Skip("arch-not-covered", " ".join((arch, precision, words.get("experts_kernel", ""))).strip())
     if number(row, "peak_gib") <= 0:
         raise Skip("no-metric")
+    if row.get("recompute", "none") not in RECOMPUTE:
+        raise Skip("malformed-cell", f"recompute={row['recompute']}")
     shape = shape_of_row(row, words)
     recipe = recipe_of_row(row, shape, words, calibration)
     need = training_memory(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -21,16 +22,17 @@ STEPS = re.compile(
 )
 SIZE = re.compile(r"image size (\d+)|(?:at|imgsz|input) (\d{3,4})\b", re.IGNORECASE)
 COUNTS = re.compile(r"([\d.]+) GMACs, ([\d.]+) M activations")
+BATCH_COLUMN = re.compile(r"batch column '(\d+(?:,\d{3})+)'")
+LONGEST_STEP_S = 600.0  # of a training step; a rate that means more is not in samples per second
 ONE_STEP = ("one denoising iteration", "time per iteration")
 CORES_PER_CHIP = 2  # Inferentia 2 and Trainium 1: two NeuronCores, the batch of a row is per core
-VOLUMES = "unet-3d-kits19"  # a sample of its inference is a whole scan of unknown size
+OPEN_SAMPLES = ("unet-3d-kits19", "gnmt-v2")  # a scan of any size; a search of several translations
 MLPERF_STEPS = 20  # MLPerf inference, stable-diffusion-xl: Euler scheduler, 20 steps
 MLPERF_LENGTH = 171  # mean length of a SQuAD sequence: feasibility study, section 4, caveat d
 OFFLINE_BATCH = {"diffusion": 4.0, "recsys": 32_768.0, "encoder": 64.0, "rnn": 2048.0}
 MLPERF_CLIP_S = 5.4 * 3600.0 / 2703.0  # RNN-T: dev-clean of LibriSpeech, 5.4 h in 2703 utterances
 MULTI_STREAM = 8  # samples per query: MLPerf inference rules since v2.0
 RUNTIME_WORDS = (
-    ("vendor-tuned", ("mlperf",)),
     ("neuron", ("neuron",)),
     ("fastertransformer", ("fastertransformer",)),
     ("tensorrt", ("tensorrt", "trt")),
@@ -43,7 +45,6 @@ RUNTIME_WORDS = (
     ("other", ("ixrt", "xtcl", "macart", "synapse")),
 )  # fmt: skip
 TRAINING_WORDS = (
-    ("vendor-tuned", ("mlperf",)),
     ("compiled", ("mxnet", "paddle", "tensorflow", "torch.compile", "synapse", "habana", "mindspore",
                   "neuron", "xla", "jax")),
 )  # fmt: skip
@@ -76,7 +77,7 @@ def network_of_row(row: Row, catalog: Catalog, *, training: bool) -> Network:
     """The work of one sample: the catalog's counts, else the row's dimensions or stated counts."""
     notes, name = row.get("notes", ""), row.get("model_name", "")
     model = model_of(name, catalog) or base_model_of(name, catalog)
-    if model is not None and model.id == VOLUMES and not training:
+    if model is not None and model.id in OPEN_SAMPLES and not training:
         raise Skip("sample-undefined", name)
     stated = COUNTS.search(notes)
     if model is None or not is_network(model):
@@ -180,7 +181,9 @@ def stated_precision(row: Row, accelerator: Accelerator, network: Network, *, tr
 def runtime_key(row: Row, *, training: bool = False) -> str:
     """Key of the runtime's constants."""
     engine = row.get("framework" if training else "engine", "")
-    text = " ".join((row.get("source_id", ""), engine)).lower()
+    if is_mlperf(row):
+        return "vendor-tuned"
+    text = (engine or row.get("source_id", "")).lower()
     if "torch.compile" in row.get("notes", "") or ", compiled," in row.get("notes", ""):
         return "compiled"
     if not training and not engine and row.get("hardware", "").startswith("jetson"):
@@ -202,6 +205,8 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
         raise Skip("figures-missing", accelerator.id)
     count = whole(row, "n_accel")
     batch, assumed = _training_batch(row, network, count) if training else _batch(row, network)
+    if training and batch * count > LONGEST_STEP_S * number(row, "samples_per_s_total", math.inf):
+        raise Skip("unit-doubtful", row["samples_per_s_total"])
     if network.kind == "rnn" and network.clip_seconds and is_mlperf(row) and not training:
         network = _shorter(network, MLPERF_CLIP_S / network.clip_seconds)
     if network.kind == "recsys" and is_mlperf(row) and not training:
@@ -257,9 +262,12 @@ def _slice(row: Row, accelerator: Accelerator, device: Device) -> Device:
 def _training_batch(row: Row, network: Network, count: int) -> tuple[float, bool]:
     """Samples per card and pass, and whether they had to be assumed."""
     micro = number(row, "micro_batch")
+    printed = BATCH_COLUMN.search(row.get("notes", ""))
+    if printed and (not micro or micro in {float(part) for part in printed[1].split(",")}):  # cut at a comma
+        micro = float(printed[1].replace(",", ""))
     if not micro and number(row, "global_batch"):
         micro = number(row, "global_batch") / count / max(number(row, "grad_accum", 1.0), 1.0)
-    return (micro, False) if micro >= 1 else (float(CARD_BATCH[network.kind]), True)
+    return (micro, False) if micro else (float(CARD_BATCH[network.kind]), True)
 
 
 def _batch(row: Row, network: Network) -> tuple[float, bool]:

@@ -84,10 +84,23 @@ def _training_memory_gb(case: Case, row: Row, calibration: Calibration) -> float
     )
     memory = network_training_memory(
         network=case.network, batch=case.batch, count=case.count, sharded=1, precision=case.precision,
-        optimizer_bytes=4.0 if sgd else 8.0, saved_copies=float(calibration.network.saved_activations),
-        context_bytes=float(calibration.network.context_gib) * GIB,
+        optimizer_bytes=_moment_bytes(row, sgd=sgd),
+        saved_copies=calibration.network.saved_copies(case.network.kind),
+        context_bytes=0.0
+        if row.get("mem_kind") in ("allocated", "reserved")
+        else float(calibration.network.context_gib) * GIB,
     )  # fmt: skip
     return float(memory.total) / GB
+
+
+def _moment_bytes(row: Row, *, sgd: bool) -> float:
+    """Bytes of optimizer states per parameter: two fp32 moments, or two of 8 or 4 bits, or one."""
+    text = row.get("optimizer", "").lower()
+    if "4-bit" in text or "4bit" in text:
+        return 1.0
+    if "8-bit" in text or "8bit" in text or "fp8" in text:
+        return 2.0
+    return 4.0 if sgd else 8.0
 
 
 def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpuselect.i18n import _
+
 Row = Mapping[str, str]
 TIMES = frozenset({"step_time_s", "ttft_ms", "tpot_ms", "latency_ms"})
 
@@ -26,10 +28,11 @@ SKIP_REASONS: Mapping[str, str] = {
     "no-metric": "The row holds no metric that is predicted.",
     "offload-not-covered": "States or weights are moved to the host; that has no term in the model.",
     "out-of-range": "The figures of the row lead to no finite prediction.",
-    "sample-undefined": "What a sample of this benchmark holds is not stated (a scan of any size).",
+    "sample-undefined": "What a sample holds is not stated (a scan of any size, a search of many answers).",
     "size-unknown": "Neither the row nor the catalog gives the size of the model.",
     "tail-latency": "Tail percentiles depend on arrivals and scheduling and are not predicted.",
     "technique-not-covered": "Speculative or multi-token decoding has no term in the model.",
+    "unit-doubtful": "The rate of the row would mean a training step of many minutes: its unit is another.",
     "ttft-under-load": "Time to first token under load is queueing and is not predicted.",
 }
 
@@ -63,7 +66,7 @@ class Skipped:
     @property
     def reason(self) -> str:
         """The sentence of the code, with the detail."""
-        sentence = SKIP_REASONS.get(self.code, self.code)
+        sentence = _(SKIP_REASONS.get(self.code, self.code))
         return f"{sentence} ({self.detail})" if self.detail else sentence
 
 

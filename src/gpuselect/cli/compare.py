@@ -1,7 +1,8 @@
-"""`gpuselect compare`: accelerators side by side."""
+"""`gpuselect compare`: accelerators, systems, whole options or frameworks side by side."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,45 +20,127 @@ from gpuselect.errors import InputError
 from gpuselect.i18n import _
 
 if TYPE_CHECKING:
-    from gpuselect.catalog import Accelerator
+    from gpuselect.catalog import Accelerator, Catalog, Framework
     from gpuselect.comparison import Cell, Comparison, Row
-    from gpuselect.decision import FitAnswer
 
 FORMATS = ("table", "json", "markdown", "csv")
-COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+GROUP = re.compile(r"\s*\d+\s*[x*×卡].*", re.IGNORECASE)
 MARKS = {"derived": "*", "assumed": "?", "measured": "m"}
 DETAILS = """\
-With a workload, the smallest count that fits, its speed and its cost are added for each card.
+Without a workload the specifications. With one, what it needs, its speed, cost and energy: on the count that
+is named (8xh100), else on the smallest that fits. Systems and frameworks are compared when every name is
+one; frameworks with a workload by the best option under each, or the gate that it fails.
 
 \b
 Examples:
   gpuselect compare a100 h100 mi300x
   gpuselect compare l40s h100 --task inference --model llama-3.1-8b --json
+  gpuselect compare 8xh100 4xmi300x --task inference --model llama-3.1-70b --csv
+  gpuselect compare hgx-8-h100 nvl72-gb200
+  gpuselect compare pytorch jax tensorflow --task training --model resnet-50
 """
 
 
 def flags() -> list[Flag]:
     """Flags of the command."""
-    cards = Flag("cards", _("Two or more accelerators."), "arguments", metavar="CARD...",
-                 required=True)  # fmt: skip
-    return [cards, *workload_flags(), *common_flags(FORMATS)]
+    names = Flag("cards", _("Two or more accelerators, groups (8xh100), systems or frameworks."), "arguments",
+                 metavar="NAME...", required=True)  # fmt: skip
+    csv = Flag("csv", _("Write CSV: the same as --format csv."), "switch")
+    return [names, *workload_flags(), csv, *common_flags(FORMATS)]
 
 
 def run(arguments: Arguments) -> int:
     """Compare and print."""
-    from gpuselect.comparison import compare_specs
-
-    form = chosen_format(arguments, FORMATS)
+    form = _format(arguments)
     workload = _workload(arguments)
     inputs = with_workload(workload, arguments) if workload is not None else None
     catalog = inputs.catalog if inputs is not None else catalog_of(arguments)
-    cards = [accelerator_of(name, catalog, arguments) for name in arguments["cards"]]
-    comparison = compare_specs(cards, catalog)
+    names = arguments["cards"]
+    if frameworks := _frameworks(names, catalog):
+        write_out(_compared(frameworks, catalog, inputs, form, arguments))
+        return 0
+    if all(name.lower() in catalog.systems for name in names):
+        write_out(_systems(names, catalog, inputs, form, arguments))
+        return 0
+    groups = [_group(name, catalog, arguments) for name in names]
+    comparison = _specs(groups, catalog)
     rows = list(comparison.rows)
     if inputs is not None:
-        rows += workload_rows(cards, inputs)
+        from gpuselect.cli.compare_rows import workload_rows
+
+        rows += workload_rows(groups, inputs)
     write_out(_rendered(comparison, rows, form, arguments))
     return 0
+
+
+def _format(arguments: Arguments) -> str:
+    if not arguments.get("csv"):
+        return chosen_format(arguments, FORMATS)
+    if arguments.get("json") or arguments.get("format") not in (None, "csv"):
+        raise InputError(_("--csv and another form exclude each other"))
+    return "csv"
+
+
+def _group(name: str, catalog: Catalog, arguments: Arguments) -> tuple[int | None, Accelerator]:
+    """Count, if one was written, and accelerator of a name such as 8xh100 or h100."""
+    if GROUP.fullmatch(name):
+        from gpuselect.quantities import parse_accelerators
+
+        groups = parse_accelerators(name)
+        if len(groups) == 1 and groups[0].name is not None:
+            return groups[0].count, accelerator_of(groups[0].name, catalog, arguments)
+    return None, accelerator_of(name, catalog, arguments)
+
+
+def _specs(groups: Sequence[tuple[int | None, Accelerator]], catalog: Catalog) -> Comparison:
+    """Specifications of single cards, or sums over groups where a count was written."""
+    from gpuselect.comparison import compare_groups, compare_specs
+
+    if any(count is not None for count, _card in groups):
+        return compare_groups([(count or 1, card) for count, card in groups], catalog)
+    return compare_specs([card for _count, card in groups], catalog)
+
+
+def _systems(
+    names: Sequence[str], catalog: Catalog, inputs: Inputs | None, form: str, arguments: Arguments
+) -> str:
+    """Systems side by side; with a workload, that of one whole node of each."""
+    from gpuselect.cli.compare_rows import workload_rows
+    from gpuselect.comparison import compare_systems
+
+    systems = [catalog.systems[name.lower()] for name in names]
+    comparison = compare_systems(systems, catalog)
+    rows = list(comparison.rows)
+    if inputs is not None:
+        nodes = [(int(s.accelerators_per_node), catalog.accelerators[s.accelerators[0]]) for s in systems]
+        rows += workload_rows(nodes, inputs)
+    return _rendered(comparison, rows, form, arguments)
+
+
+def _frameworks(names: Sequence[str], catalog: Catalog) -> list[Framework]:
+    """The frameworks of these names; empty unless every name is one and none is an accelerator."""
+    from gpuselect.names import resolve_framework
+
+    if any(name.lower() in catalog.accelerators for name in names):
+        return []
+    try:
+        return [resolve_framework(name, catalog) for name in names]
+    except InputError:
+        return []
+
+
+def _compared(
+    frameworks: Sequence[Framework], catalog: Catalog, inputs: Inputs | None, form: str, arguments: Arguments
+) -> str:
+    """Frameworks side by side, with the workload where there is one."""
+    from gpuselect.cli.framework_rows import framework_rows
+    from gpuselect.framework_comparison import compare_frameworks
+
+    comparison = compare_frameworks(frameworks, catalog)
+    rows = list(comparison.rows)
+    if inputs is not None:
+        rows += framework_rows(frameworks, inputs)
+    return _rendered(comparison, rows, form, arguments)
 
 
 def _workload(arguments: Arguments) -> Any:
@@ -67,59 +150,6 @@ def _workload(arguments: Arguments) -> Any:
         raise InputError(_("compare needs at least two accelerators, for example: a100 h100"))
     mapping = workload_mapping(arguments)
     return Workload.from_mapping(mapping) if mapping else None
-
-
-def workload_rows(cards: Sequence[Accelerator], inputs: Inputs) -> list[Row]:
-    """Smallest count that fits, speed and cost of the workload on each card."""
-    from gpuselect.comparison import Cell, Row, with_ratios
-    from gpuselect.report.describe import headline_key, metric_label, metric_unit
-
-    found = [_smallest(card, inputs) for card in cards]
-    options = [answer.option if answer is not None else None for answer in found]
-    keys = [headline_key(option) for option in options if option is not None]
-    key = keys[0] if keys else None
-    rows = [Row("min_count", _("Smallest count that fits"), "",
-                with_ratios([Cell(float(o.count) if o else None) for o in options]))]  # fmt: skip
-    if key is not None:
-        speeds = [
-            Cell(o.performance[key].value if o is not None and key in o.performance else None)
-            for o in options
-        ]
-        rows.append(Row(key, metric_label(key), metric_unit(key), with_ratios(speeds)))
-    for name, label, unit in (
-        ("per_hour_usd", _("Cost per hour"), "USD"),
-        ("per_run_usd", _("Cost of the run"), "USD"),
-        ("per_million_tokens_usd", _("Cost per million tokens"), "USD"),
-    ):
-        costs = [Cell(getattr(o.cost, name) if o is not None else None) for o in options]
-        if any(cell.value is not None for cell in costs):
-            rows.append(Row(name, label, unit, with_ratios(costs)))
-    for name, label, unit in (
-        ("kwh", _("Energy of the run or of a month"), "kWh"),
-        ("kwh_per_million_tokens", _("Energy per million tokens"), "kWh"),
-        ("kgco2e", _("Carbon of the run or of a month"), "kg CO2e"),
-    ):
-        amounts = [Cell(getattr(o.energy, name) if o is not None else None) for o in options]
-        if any(cell.value is not None for cell in amounts):
-            rows.append(Row(name, label, unit, with_ratios(amounts)))
-    return rows
-
-
-def _smallest(card: Accelerator, inputs: Inputs) -> FitAnswer | None:
-    from gpuselect.advisor import estimate
-    from gpuselect.report.json import fits_usable
-
-    limit = inputs.workload.max_count or COUNTS[-1]
-    for count in COUNTS:
-        if count > limit:
-            break
-        answer = estimate(
-            inputs.workload, [(count, card.id)], inputs.catalog, inputs.calibration,
-            inputs.defaults,
-        )  # fmt: skip
-        if fits_usable(answer):
-            return answer
-    return None
 
 
 def _rendered(comparison: Comparison, rows: Sequence[Row], form: str, arguments: Arguments) -> str:
@@ -142,7 +172,7 @@ def _rendered(comparison: Comparison, rows: Sequence[Row], form: str, arguments:
         return grid.as_markdown(columns, texts)
     from gpuselect.report.console import grid_text
 
-    legend = _("In brackets: ratio to the first. * derived, m measured, ? assumed.")
+    legend = _("In brackets: ratio to the first. * derived, m measured, ? rests on an assumption.")
     drops = [0, 0, *range(1, len(comparison.names))]
     wrapped = {0: 22, **dict.fromkeys(range(1, len(columns)), 14)}
     return grid_text(
@@ -159,14 +189,18 @@ def _texts(comparison: Comparison, row: Row) -> dict[str, str]:
     label = f"{row.label} [{row.unit}]" if row.unit else row.label
     cells = zip(comparison.accelerators, row.cells, strict=True)
     priced = row.key in ("rent_usd_per_hour", "spot_usd_per_hour", "purchase_usd")
-    return {"label": label, **{card: _cell_text(cell, priced=priced) for card, cell in cells}}
+    best = row.best
+    return {"label": label} | {
+        card: _cell_text(cell, priced=priced, best=place in best) for place, (card, cell) in enumerate(cells)
+    }
 
 
-def _cell_text(cell: Cell, *, priced: bool) -> str:
+def _cell_text(cell: Cell, *, priced: bool, best: bool) -> str:
     from gpuselect.report.format import significant
     from gpuselect.report.grid import cell as plain_cell
 
     text = plain_cell(cell.value) + MARKS.get(cell.status, "")
+    text += _(" best") if best else ""
     ratio = "1" if cell.ratio is None else significant(cell.ratio, 2)
     text += "" if ratio == "1" else f" ({ratio}x)"
     return f"{text} {cell.source}" if priced and cell.value is not None else text
@@ -184,10 +218,11 @@ def _as_json(comparison: Comparison, rows: Sequence[Row]) -> str:
                 "key": row.key,
                 "label": row.label,
                 "unit": row.unit or None,
+                "better": row.better or None,
                 "values": [
                     {"value": c.value, "ratio": c.ratio, "status": c.status or None,
-                     "source": c.source or None}
-                    for c in row.cells
+                     "source": c.source or None, "best": place in row.best}
+                    for place, c in enumerate(row.cells)
                 ],
             }
             for row in rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -32,25 +33,26 @@ def flags() -> list[Flag]:
 def run(arguments: Arguments) -> int:
     """Print text, source and override of the code."""
     from gpuselect.rules import EXPLANATIONS
+    from gpuselect.stability import EXPLAINED
 
     form = chosen_format(arguments, FORMATS)
-    rules = {**skip_rules(), **EXPLANATIONS}
+    rules = {**skip_rules(), **EXPLAINED, **EXPLANATIONS, **catalog_rules(arguments)}
     code = code_named(arguments["code"], list(rules))
     rule = rules[code]
     if form == "json":
         from gpuselect.report.plain import to_text
 
         head = {"schema_version": 1, "command": "explain", "code": code}
-        payload = {**head, "text": rule.text, "source": rule.source, "override": rule.override}
+        payload = {**head, "text": _(rule.text), "source": _(rule.source), "override": _(rule.override)}
         write_out(to_text(payload))
         return 0
     from gpuselect.report.console import Page
 
     page = Page(terminal_style(arguments))
     page.line(code, style="bold")
-    page.line(rule.text)
-    page.line(_("Override: {text}").format(text=rule.override))
-    page.line(_("Source: {text}").format(text=rule.source))
+    page.line(_(rule.text))
+    page.line(_("Override: {text}").format(text=_(rule.override)))
+    page.line(_("Source: {text}").format(text=_(rule.source)))
     write_out(page.text())
     return 0
 
@@ -64,6 +66,28 @@ def skip_rules() -> dict[str, Explanation]:
     return {
         code: Explanation(text, "gpuselect validate", override) for code, text in SKIP_REASONS.items()
     }  # fmt: skip
+
+
+def catalog_rules(arguments: Arguments) -> dict[str, Explanation]:
+    """Optimisations and aged claims of the catalog, in the form of the rules; a claim's code is its text."""
+    from gpuselect.cli.load import catalog_of
+    from gpuselect.rules import Explanation
+
+    catalog = catalog_of(arguments)
+    found = {}
+    for entry in catalog.optimisations.values():
+        cited = entry.accuracy_risk or entry.needs
+        source = catalog.sources[entry.cite(cited)[0]].title if cited is not None else entry.rests_on
+        risk = _("Accuracy risk: {risk}.").format(risk=entry.accuracy_risk or _("not known"))
+        computed = _("The effect is computed: {how}.").format(how=entry.rests_on)
+        found[entry.id] = Explanation(f"{entry.name}: {entry.text} {computed} {risk}", source, entry.how)
+    for framework in catalog.frameworks.values():
+        for claim, now in framework.aged.items():
+            code = re.sub(r"[^a-z0-9.]+", "-", claim.lower()).strip("-")
+            title = catalog.sources[framework.cite(now)[0]].title
+            text = _("Aged claim: {claim}. Now: {now}.").format(claim=claim, now=now)
+            found[code] = Explanation(text, title, _("see `gpuselect show {id}`").format(id=framework.id))
+    return found
 
 
 def code_named(given: str, codes: list[str]) -> str:

@@ -127,9 +127,11 @@ def common_flags(formats: Sequence[str]) -> list[Flag]:
         *(json_flag if "json" in formats else []),
         Flag("wide", _("Show every column, however narrow the terminal is."), "switch"),
         Flag("quiet", _("No notes on standard error."), "switch", ("--quiet", "-q")),
-        Flag("no_color", _("No colour (also NO_COLOR in the environment)."), "switch"),
+        Flag("color", _("auto (the default: on a terminal), always or never."), metavar="WHEN"),
+        Flag("no_color", _("The same as --color never (also NO_COLOR in the environment)."), "switch"),
         Flag("catalog", _("Folder with entries of your own; can be given again."), "list",
              metavar="DIR"),
+        Flag("lang", _("Language of the answer: en or zh (also GPUSELECT_LANG)."), metavar="en|zh"),
         Flag("debug", _("Show the traceback of an error."), "switch"),
     ]  # fmt: skip
 
@@ -169,7 +171,19 @@ def workload_mapping(arguments: Arguments) -> dict[str, Any]:
         if (given := arguments.get(name)) not in (None, [], ()):
             is_list = kind_of(field.annotation) == "list"
             mapping[name] = listed(given) if is_list else given
-    return mapping
+    return _over_settings(mapping, arguments)
+
+
+def _over_settings(mapping: dict[str, Any], arguments: Arguments) -> dict[str, Any]:
+    """A workload with the settings of the configuration under it; which ones counted is said."""
+    made = {n: s for n, s in (arguments.get("defaults") or {}).items() if n not in mapping}
+    if not mapping or not made:
+        return mapping
+    from gpuselect.cli.output import note
+
+    said = ", ".join(f"{name}={setting.value} ({setting.origin})" for name, setting in made.items())
+    note(_("from the configuration: {settings}").format(settings=said), arguments)
+    return {**{name: setting.value for name, setting in made.items()}, **mapping}
 
 
 def listed(values: Sequence[str]) -> list[str] | dict[str, str]:

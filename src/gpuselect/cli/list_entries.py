@@ -15,7 +15,7 @@ FORMATS = ("table", "json", "markdown", "csv")
 FILTERS = ("vendor", "family", "status")
 Rows = list[dict[str, Any]]
 DETAILS = """\
-KIND is accelerators, models, frameworks, systems, formats, prices, regions or rules.
+KIND is accelerators, models, frameworks, systems, formats, prices, regions, optimisations or rules.
 
 \b
 Examples:

@@ -87,11 +87,16 @@ def framework_columns() -> Sequence[Column]:
         Column("methods", _("Methods"), 1, wrapped=True),
         Column("families", _("Networks"), 5, wrapped=True),
         Column("licence", _("Licence"), 4),
+        Column("upkeep", _("Upkeep"), 3),
+        Column("evidence_date", _("As of"), 6),
+        Column("vendors", _("Vendors open"), 4),
     )
 
 
 def framework_rows(catalog: Catalog) -> Rows:
-    """One row for each framework."""
+    """One row for each framework; `vendors` counts those whose accelerators it keeps open."""
+    from gpuselect.framework_choice import vendors_open
+
     return [
         {
             "id": framework.id,
@@ -102,6 +107,9 @@ def framework_rows(catalog: Catalog) -> Rows:
             "methods": framework.methods,
             "families": framework.families,
             "licence": framework.licence,
+            "upkeep": framework.upkeep,
+            "evidence_date": framework.evidence_date,
+            "vendors": len(vendors_open(framework, catalog)),
         }
         for framework in catalog.frameworks.values()
     ]
@@ -259,6 +267,28 @@ def count_rows(rows: Rows) -> Rows:
     return [{key: line.get(key) for key in keys} for line in (*ordered, total)] if vendors else []
 
 
+def optimisation_columns() -> Sequence[Column]:
+    """Columns of the optimisations."""
+    return (
+        Column("id", _("Code")),
+        Column("name", _("Name")),
+        Column("text", _("What it does"), 1, wrapped=True),
+        Column("how", _("How"), 2, wrapped=True),
+        Column("accuracy_risk", _("Accuracy risk"), wrapped=True),
+    )
+
+
+def optimisation_rows(catalog: Catalog) -> Rows:
+    """One row for each optimisation that advice can name."""
+    return [
+        {
+            "id": entry.id, "name": entry.name, "text": entry.text, "how": entry.how,
+            "accuracy_risk": entry.accuracy_risk or _("not known"),
+        }
+        for entry in catalog.optimisations.values()
+    ]  # fmt: skip
+
+
 def rule_columns() -> Sequence[Column]:
     """Columns of the rules."""
     return (
@@ -274,7 +304,7 @@ def rule_rows() -> Rows:
     from gpuselect.rules import EXPLANATIONS
 
     return [
-        {"code": code, "text": rule.text, "override": rule.override, "source": rule.source}
+        {"code": code, "text": _(rule.text), "override": _(rule.override), "source": _(rule.source)}
         for code, rule in EXPLANATIONS.items()
     ]
 
@@ -292,6 +322,7 @@ COLUMNS: Mapping[str, Callable[[], Sequence[Column]]] = {
     "formats": format_columns,
     "prices": price_columns,
     "regions": region_columns,
+    "optimisations": optimisation_columns,
     "rules": rule_columns,
 }
 ROWS: Mapping[str, Callable[[Catalog], Rows]] = {
@@ -302,4 +333,5 @@ ROWS: Mapping[str, Callable[[Catalog], Rows]] = {
     "formats": format_rows,
     "prices": price_rows,
     "regions": region_rows,
+    "optimisations": optimisation_rows,
 }

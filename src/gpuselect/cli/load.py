@@ -30,13 +30,13 @@ class Inputs:
 
 def overlays_of(arguments: Arguments) -> tuple[Path, ...]:
     """The user's own folder where there is one, then those of --catalog; said on standard error."""
-    import typer
+    from gpuselect.cli.config import user_folder
 
     given = tuple(Path(folder) for folder in arguments.get("catalog") or ())
     for folder in given:
         if not folder.is_dir():
             raise InputError(_("--catalog: there is no folder {folder}").format(folder=folder))
-    own = Path(typer.get_app_dir("gpuselect")) / "catalog"
+    own = user_folder() / "catalog"
     if own.is_dir():
         note(_("figures of your own from {folder}").format(folder=own), arguments)
     return ((own,) if own.is_dir() else ()) + given

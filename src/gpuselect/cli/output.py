@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from gpuselect.report.console import Style
 
 SUFFIXES = (".md", ".html", ".json")
+NON_ASCII = re.compile(r"[^\x00-\x7f]")
+COLORS = ("auto", "always", "never")
 
 
 def terminal_style(arguments: Mapping[str, Any]) -> Style:
@@ -37,7 +41,13 @@ def terminal_style(arguments: Mapping[str, Any]) -> Style:
 
 def _wants_color(arguments: Mapping[str, Any], *, is_terminal: bool) -> bool:
     environment = os.environ
-    if arguments.get("no_color") or environment.get("NO_COLOR"):
+    wanted = arguments.get("color") or "auto"
+    if wanted not in COLORS:
+        text = _("--color is one of {names}, not {given!r}")
+        raise InputError(text.format(names=", ".join(COLORS), given=wanted))
+    if wanted != "auto" or arguments.get("no_color"):
+        return wanted == "always" and not arguments.get("no_color")
+    if environment.get("NO_COLOR"):
         return False
     if environment.get("TERM") == "dumb":
         return False
@@ -45,9 +55,15 @@ def _wants_color(arguments: Mapping[str, Any], *, is_terminal: bool) -> bool:
 
 
 def write_out(text: str) -> None:
-    """Text to standard output, in its encoding."""
+    """Text to standard output, in its encoding; what JSON cannot show there is escaped, not lost."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        if text.startswith("{"):
+            text = NON_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
+        text = text.encode(encoding, "replace").decode(encoding)
+    sys.stdout.write(text)
 
 
 def note(text: str, arguments: Mapping[str, Any]) -> None:
@@ -57,20 +73,41 @@ def note(text: str, arguments: Mapping[str, Any]) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text file so that it is there whole or not at all."""
+    """Write a text file so that it is there whole or not at all; what was there before stays until then.
+
+    A link is followed, so that the file it leads to is replaced and not the link. A device is written to.
+    """
     try:
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as temporary:
-            name = Path(temporary.name)
+        target = path.resolve() if path.is_symlink() else path
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8", errors="replace")  # /dev/stdout, a pipe
+            return
+        _replace_whole(target, text)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(_("cannot write {path}: {reason}").format(path=path, reason=reason)) from error
+
+
+def _replace_whole(target: Path, text: str) -> None:
+    """Write beside the target, then put it in place; nothing is left behind, whatever happens."""
+    with NamedTemporaryFile(
+        "w", encoding="utf-8", errors="replace", dir=target.parent, prefix=f".{target.name[:100]}.",
+        delete=False,
+    ) as temporary:  # fmt: skip
+        name = Path(temporary.name)
+        try:
             temporary.write(text)
-        name.chmod(0o666 & ~_umask())
-        name.replace(path)
-    except OSError as error:
-        if "name" in locals():
+            temporary.flush()
+            os.fsync(temporary.fileno())
+        except BaseException:
             name.unlink(missing_ok=True)
-        message = _("cannot write {path}: {reason}").format(path=path, reason=error.strerror)
-        raise InputError(message) from error
+            raise
+    try:
+        name.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        name.replace(target)
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
 
 
 def _umask() -> int:

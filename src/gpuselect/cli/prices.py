@@ -68,9 +68,9 @@ def _chosen(given: str, allowed: Sequence[str], what: str) -> str:
 
 def own_folder() -> Path:
     """The folder whose figures are always laid over the shipped ones."""
-    import typer
+    from gpuselect.cli.config import user_folder
 
-    return Path(typer.get_app_dir("gpuselect")) / "catalog"
+    return user_folder() / "catalog"
 
 
 def _age(arguments: Arguments, form: str) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags, workload_flags
+from gpuselect.cli.fleet import fleet_flags, run_fleet
 from gpuselect.cli.launch_files import checked_folder, launch_flags, write_launch
-from gpuselect.cli.load import inputs_of
+from gpuselect.cli.load import inputs_of, overlays_of
 from gpuselect.cli.output import (
     decision_file_text,
     note,
@@ -29,6 +30,7 @@ Examples:
   gpuselect recommend --task pretrain --params 10B --tokens 200B --deadline 30d
   gpuselect recommend --task inference --model llama-3.1-70b --concurrency 32 --budget '$10/h'
   gpuselect recommend --workload job.yaml -o decision.md --launch run
+  gpuselect recommend --workloads fleet.yaml --format csv
 
 Exit codes: 0 a recommendation, 1 nothing meets the requirements, 2 usage, 3 damaged catalog.
 """
@@ -41,11 +43,13 @@ def flags() -> list[Flag]:
         spellings=("--output", "-o"), metavar="FILE",
     )  # fmt: skip
     zero = Flag("exit_zero", _("Exit 0 even when nothing meets the requirements."), "switch")
-    return [*workload_flags(), output, *launch_flags(), zero, *common_flags(FORMATS)]
+    return [*workload_flags(), *fleet_flags(), output, *launch_flags(), zero, *common_flags(FORMATS)]
 
 
 def run(arguments: Arguments) -> int:
     """Decide, print, and write the report when asked to."""
+    if arguments.get("workloads"):
+        return run_fleet(arguments)
     form = chosen_format(arguments, FORMATS)
     path = output_path(arguments["output"]) if arguments.get("output") else None
     folder = checked_folder(arguments)
@@ -66,11 +70,19 @@ def run(arguments: Arguments) -> int:
 
 
 def decide(arguments: Arguments) -> Decision:
-    """The decision for the workload of the flags."""
+    """The decision for the workload of the flags; with what only a report shows where one is written."""
     from gpuselect.advisor import recommend
+    from gpuselect.readers.profiles import load_judgement
 
     inputs = inputs_of(arguments)
-    return recommend(inputs.workload, inputs.catalog, inputs.calibration, inputs.defaults)
+    asked = (inputs.workload, inputs.catalog, inputs.calibration, inputs.defaults)
+    judgement = load_judgement(overlays=overlays_of({**arguments, "quiet": True}))
+    decision = recommend(*asked, judgement=judgement)
+    if not arguments.get("output"):
+        return decision
+    from gpuselect.outlook import with_outlook
+
+    return with_outlook(decision, *asked)
 
 
 def answer_code(decision: Decision) -> int:

@@ -18,7 +18,7 @@ def help_texts() -> Mapping[str, str]:
 def _model_helps() -> Mapping[str, str]:
     return {
         "task": _("pretrain, finetune, inference, video or hpc."),
-        "model": _("Model of the catalog (gpuselect list models)."),
+        "model": _("Model of the catalog (gpuselect list models), or config.json, safetensors, GGUF file."),
         "params": _("Size instead of a model: 10B, 30B-A3B, 8x7b."),
         "series": _("Sizes of one network (yolo11, resnet): the most accurate that meets the bounds."),
         "active_params": _("Active parameters of a mixture of experts: 3B."),
@@ -37,7 +37,7 @@ def _training_helps() -> Mapping[str, str]:
         "mean_len": _("Mean length of a sample in tokens: 512."),
         "seq_len": _("Sequence length in tokens: 4096, 8k."),
         "global_batch": _("Sequences in one optimizer step: 1024."),
-        "optimizer": _("adamw, adamw-8bit, adafactor, sgd ..."),
+        "optimizer": _("adamw, adamw-8bit, adamw-bf16, adafactor, sgd, muon."),
         "lora_rank": _("Rank of the adapters: 16."),
         "deadline": _("The run must end within: 30d, 2 weeks."),
         "tp": _("Pin the tensor-parallel width."),
@@ -72,6 +72,9 @@ def _serving_helps() -> Mapping[str, str]:
 def _sample_helps() -> Mapping[str, str]:
     return {
         "batch": _("Samples in one batch on each accelerator: 32."),
+        "gmacs": _("Multiply-accumulates of one sample of your own network: 4.1G; goes with --params."),
+        "activations": _("Elements that its layers write for one sample: 11M."),
+        "family": _("What it is: cnn, detector, vit, encoder, diffusion-unet, rnn ..."),
         "image_size": _("Side of the input image in pixels: 224, 640."),
         "steps": _("Denoising steps of a diffusion model: 30."),
         "streams": _("Camera streams to carry: 16, '16 cameras 1080p@25'."),
@@ -79,10 +82,19 @@ def _sample_helps() -> Mapping[str, str]:
         "resolution": _("Size of a stream: 1080p, 1920x1080."),
         "codec": _("Codec of the streams: h264, h265, av1."),
         "interval": _("Frames without detection after each frame with one: 2."),
+        "secondary": _("Models that run on each object: vehiclemakenet,resnet-18."),
+        "secondary_interval": _("Frames until a tracked object is classified again: 10."),
+        "objects": _("Objects in view, per frame: 4."),
+        "tracker": _("none, iou (no work for the device) or nvdcf."),
+        "encode": _("Streams are encoded again: h264, h265, av1."),
+        "dla": _("Run the detector also on the DLA of an edge module (int8)."),
+        "load": _("Share of a device's capacity that cameras may use: 90%."),
         "fp64": _("The code needs double precision (hpc)."),
         "flops": _("Arithmetic of the whole run: 1e18."),
         "bytes": _("Memory traffic of the whole run: 1e15, 1PB."),
         "memory": _("Memory of the whole run, over all accelerators: 200GB."),
+        "kernel": _("Kind of code: dgemm, fft, stencil, spmv or md (mixed precision)."),
+        "exchange": _("Share of the traffic that crosses between accelerators: 5%."),
     }
 
 
@@ -126,10 +138,14 @@ def _hardware_helps() -> Mapping[str, str]:
         "max_power_w": _("Power of one accelerator at most: 150, 75W."),
         "ecc": _("Error-correcting memory is required."),
         "mig": _("Instances that one card must split into: 4."),
+        "tenants": _("Users that run this workload side by side, each on a share of a card: 7."),
+        "isolation": _("Of the tenants: hardware (MIG, or a card each), software, any."),
+        "power_mode": _("Power mode of an edge module: 30W."),
+        "cooling": _("passive (no fan on the card), active or liquid."),
         "form_factor": _("pcie, sxm ..."),
         "edge": _("Only edge modules."),
         "frameworks": _("Only these frameworks: pytorch."),
         "engine": _("Serving engine: vllm."),
-        "prefer": _("balanced, cost, speed, energy or simplicity."),
+        "prefer": _("balanced, cost, speed, energy, simplicity or risk."),
         "criterion_weights": _("Weights of the criteria: cost=0.5,speed=0.3."),
     }

@@ -8,11 +8,13 @@ from gpuselect.cli.recommend import answer_code, decide
 from gpuselect.i18n import _
 
 DETAILS = """\
-The same decision as `gpuselect recommend -o FILE`, without the table on the terminal.
+One page to sign, then the detail: memory, measured neighbours, cost, sensitivity, risks, growth, acceptance
+test. `gpuselect recommend -o FILE` writes the same file beside its table on the terminal.
 
 \b
 Example:
   gpuselect report --task finetune --model llama-3.1-8b --method lora -o decision.md
+  gpuselect report --workload job.yaml -o decision.html   (charts: pip install 'gpuselect-advisor[charts]')
 
 Exit codes: 0 a recommendation, 1 nothing meets the requirements (the report says why).
 """

@@ -62,7 +62,10 @@ def usable_bytes(accelerator: Accelerator, calibration: Calibration) -> float | 
     else:
         return None
     if accelerator.unified_memory and accelerator.memory_gb is not None:
-        return min(total, float(accelerator.memory_gb) * GB * float(calibration.memory.unified_share))
+        memory = calibration.memory
+        apple = accelerator.vendor == "apple"
+        share = memory.unified_share if apple else memory.unified_share_other
+        return min(total, float(accelerator.memory_gb) * GB * float(share))
     return total
 
 

@@ -46,7 +46,6 @@ class Recipe:
     cast_bytes: float = 0.0  # copy of a linear weight that autocast keeps until it has been used
     dequantised_bytes: float = 0.0  # per element of the largest matrix, while it is multiplied
     update_bytes: float = 0.0  # temporaries of the optimizer step that is not sharded [B]
-    update_share: float = 0.0  # the same, per trained parameter
     frees_gradients: bool = False  # gradients are dropped after each step, not zeroed in place
     sequence_parallel: bool = True  # tensor parallelism also divides what norms and residuals keep
 
@@ -256,7 +255,7 @@ def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held:
         np.where(plan.recompute == 2, deep, 0.0),
         np.where(plan.recompute == 2, working + recipe.kept_logits * logits + mask + layer_copy, 0.0),
     )
-    step = _Phase(gradients, 0.0, _update_bytes(plan, recipe, held, shape))
+    step = _Phase(gradients, 0.0, recipe.update_bytes)
     peak = loss.or_larger(last).or_larger(first).or_larger(step)
     return _Phase(peak.gradients, peak.activations, peak.temporaries + always)
 
@@ -294,12 +293,6 @@ def _graded(shape: Shape, recipe: Recipe, held: _Held, matrix: Any) -> Any:
         return 1.0
     missing = held.layer - matrix + (0.0 if shape.tied else held.embedding)
     return 1.0 - missing / (held.dense + held.experts)
-
-
-def _update_bytes(plan: Plan, recipe: Recipe, held: _Held, shape: Shape) -> Any:
-    """Temporaries of the optimizer step [B]."""
-    shared = held.bytes(recipe.update_share, plan.zero_stage >= 1) * recipe.trainable_params / shape.params
-    return shared + recipe.update_bytes
 
 
 def serving_memory(

@@ -62,3 +62,29 @@ def activation_terms(*, shape: Shape, block: BlockBytes, lora_rank: int = 0) -> 
         "head_hidden": block.head, "work_hidden": block.work_h, "work_ffn": block.work_f,
         "cast_bytes": block.cast,
     }  # fmt: skip
+
+
+CHECKPOINT_COMPUTE = 4.0 / 3.0  # one more forward pass beside a forward and a backward pass of twice its work
+
+
+def checkpointed_bytes(*, layers: float, layer_bytes: float, input_bytes: float, segments: float) -> float:
+    """Saved activations with one checkpoint per segment of layers [B].
+
+    Inputs of all segments, and everything of the one that is computed anew: k i + (L / k) A. One segment per
+    layer is what `recompute full` does. Costs one more forward pass, a third more compute.
+
+    >>> checkpointed_bytes(layers=64, layer_bytes=10.0, input_bytes=1.0, segments=64)
+    74.0
+    """
+    return segments * input_bytes + layers / segments * layer_bytes
+
+
+def best_segments(*, layers: float, layer_bytes: float, input_bytes: float) -> float:
+    """Segments that need the least memory: sqrt(L A / i), so that memory grows with the root of depth.
+
+    Training Deep Nets with Sublinear Memory Cost, arXiv 1604.06174, section 4.
+
+    >>> best_segments(layers=100, layer_bytes=4.0, input_bytes=4.0)
+    10.0
+    """
+    return float(min(layers, (layers * layer_bytes / input_bytes) ** 0.5))

@@ -39,11 +39,14 @@ def lora_params(*, shape: Shape, rank: int) -> float:
 def states_of(*, shape: Shape, precision: str, optimizer: str) -> tuple[float, float, float]:
     """Bytes of weights, gradients and optimizer states per trained parameter.
 
-    Raises InputError for an optimizer that is not known.
+    Raises InputError for an optimizer that is not known, and for a precision that nobody trains in.
     """
     if optimizer not in MOMENTS:
         text = _("unknown optimizer {name!r}; allowed: {known}")
         raise InputError(text.format(name=optimizer, known=", ".join(OFFERED)))
+    if precision not in TRAINABLE_BYTES:
+        text = _("no recipe to train in {name!r}; allowed: {known}")
+        raise InputError(text.format(name=precision, known=", ".join(TRAINABLE_BYTES)))
     if optimizer == "adamw-bf16" and precision not in WIDE:
         return PURE_16_BIT
     weights, gradients, states = TRAINABLE_BYTES[precision]
@@ -70,9 +73,10 @@ def training_recipe(
     """Bytes per parameter and activation of a method, precision and optimizer.
 
     Mixed precision holds 2 + 4 + 12 bytes per trained parameter (weights, fp32 gradients, AdamW
-    moments and master copy). LoRA keeps the base in 16 bit, QLoRA in 4.5 bits with embeddings and head in
-    16, adapters in fp32 under autocast. Activations are those of the eager block; stacks of fused kernels
-    keep a share of them. Without a fused attention kernel the scores are kept too.
+    moments and master copy). LoRA keeps the base in the width of the arithmetic, 16 or 32 bit, QLoRA in 4.5
+    bits with embeddings and head in 16, adapters in fp32 under autocast. Activations are those of the eager
+    block; stacks of fused kernels keep a share of them. Without a fused attention kernel the scores are kept
+    too.
     """
     weights, gradients, states = states_of(shape=shape, precision=precision, optimizer=optimizer)
     wide = "fp32" if precision in WIDE else "bf16"
@@ -90,7 +94,8 @@ def training_recipe(
         trainable = lora_params(shape=shape, rank=lora_rank)
         embeddings = shape.embedding_params * (2 - shape.tied)
         quantised = NF4_BYTES * (shape.params - embeddings) + 2.0 * embeddings
-        weights = quantised / shape.params if method == "qlora" else 2.0
+        frozen = 4.0 if precision in WIDE else 2.0
+        weights = quantised / shape.params if method == "qlora" else frozen
         gradients, states, extra = 4.0, 8.0, 4.0
     return Recipe(
         weight_bytes=weights, gradient_bytes=gradients, optimizer_bytes=states, trainable_params=trainable,

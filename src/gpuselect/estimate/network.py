@@ -45,6 +45,7 @@ class Network:
     generated: float = 0.0  # tokens per sample
     lookups: float = 0.0  # elements of embedding rows that one sample reads
     pooled_bytes: float = 0.0  # pooled embeddings that one sample sends between sharded tables
+    pixels: float = 0.0  # of its input picture; 0 where the catalog does not say
     size: str = ""  # the input that the counts are for, in words
     clip_seconds: float = 0.0
     id: str = ""  # of the catalog model
@@ -94,6 +95,14 @@ def network_of(
     return replace(counted, id=model.id)
 
 
+USUAL_PIXELS = 640.0**2  # input of the usual detectors, where the catalog has no size
+
+
+def network_pixels(network: Network) -> float:
+    """Pixels of the input picture, or those of a usual detector."""
+    return network.pixels or USUAL_PIXELS
+
+
 def _scale(model: Model, *, image_size: float | None, seq_len: int | None) -> tuple[float, str]:
     """Factor on the counts for another input, and the input in words."""
     if model.image_size is not None:
@@ -120,7 +129,7 @@ def _counted(
     return Network(
         kind=kind, params=params, dense_params=params, macs=macs, activations=activations,
         operators=float(model.operators or 0.0) or OPERATORS[kind], passes=passes, once_macs=once * 1e9,
-        size=size,
+        size=size, pixels=float(image_size or model.image_size or 0.0) ** 2,
     )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def readme(*, option: Option, sentence: str, launch: Launch, files: Sequence[Lau
             steps += ["", *_thresholds(option)]
         if any(steps):
             parts += ["", f"## {stages()[stage]}", "", *steps]
-    doubts = [f"- {fill_text(d, facts)}" for template, facts in launch.templates for d in template.doubts]
+    doubts = [f"- {fill_text(_(d), facts)}" for template, facts in launch.templates for d in template.doubts]
     doubts = [line for line in doubts if line != "- "] + [f"- {note.text}" for note in option.warnings]
     if doubts:
         parts += ["", _("## Before you trust this"), "", *dict.fromkeys(doubts)]
@@ -96,7 +96,7 @@ def _steps(launch: Launch, stage: Stage) -> Iterator[str]:
             if step.at != stage or not fits(step, facts):
                 continue
             number += 1
-            yield f"{number}. {_filled(step.do, facts)}"
+            yield f"{number}. {_filled(_(step.do), facts)}"
             if step.run is not None:
                 yield from ("", "   ```sh", *_indented(fill_text(step.run, facts)), "   ```", "")
 

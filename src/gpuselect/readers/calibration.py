@@ -12,6 +12,7 @@ from gpuselect.calibration import Calibration
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
 from gpuselect.readers.catalog import data_dir, read_section
+from gpuselect.readers.limits import read_text_bounded
 from gpuselect.tco import CostDefaults
 
 
@@ -34,8 +35,11 @@ def _validated(kind: Any, name: str, folder: Path | None, overlays: Sequence[Pat
         if (overlay / name).exists():
             from gpuselect.readers.yaml_strict import parse_yaml
 
-            text = (overlay / name).read_text(encoding="utf-8")
-            raw |= parse_yaml(text, name=str(overlay / name)) or {}
+            text = read_text_bounded(overlay / name)
+            own = parse_yaml(text, name=str(overlay / name)) or {}
+            if not isinstance(own, dict):
+                raise CatalogError(_("{name}: expected keys with values").format(name=overlay / name))
+            raw |= own
     if kind is CostDefaults:
         raw.pop("sources", None)
     try:

@@ -25,13 +25,15 @@ from gpuselect.catalog import (
     Entry,
     Framework,
     Model,
+    Optimisation,
     Price,
     Source,
     System,
     WeightFormat,
 )
 from gpuselect.errors import CatalogError
-from gpuselect.i18n import _
+from gpuselect.i18n import _, language
+from gpuselect.readers.limits import TABLE_BYTES, read_bounded
 from gpuselect.readers.price_rows import (
     PRICES,
     QUOTATIONS,
@@ -40,12 +42,14 @@ from gpuselect.readers.price_rows import (
     replace_prices,
 )
 from gpuselect.readers.tables import EMBODIED, POWER, PRICE_HISTORY, REGIONS, LazyTable
+from gpuselect.readers.translated import translated
 
 LISTS: Mapping[str, type[Entry]] = {
     "gpus.yaml": Accelerator, "models.yaml": Model, "frameworks.yaml": Framework,
-    "formats.yaml": WeightFormat, "systems.yaml": System,
+    "formats.yaml": WeightFormat, "systems.yaml": System, "optimisations.yaml": Optimisation,
 }  # fmt: skip
-MAPPINGS = ("sources.yaml", "calibration.yaml", "defaults.yaml")
+OPTIONAL = frozenset({"optimisations.yaml", "profiles.yaml"})  # a folder may lack them
+MAPPINGS = ("sources.yaml", "calibration.yaml", "defaults.yaml", "profiles.yaml")
 PARSED = "catalog.json"
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
 Raw = dict[str, Any]
@@ -106,7 +110,7 @@ def load_catalog(*, data_dir: Path | None = None, overlays: Sequence[Path] = ())
         for name, kind in LISTS.items()
         if kind is not Model
     }
-    return Catalog(
+    catalog = Catalog(
         accelerators=entries["gpus.yaml"],  # type: ignore[arg-type]
         models=LazyModels(parsed["models.yaml"], sources, folders),
         frameworks=entries["frameworks.yaml"],  # type: ignore[arg-type]
@@ -118,7 +122,9 @@ def load_catalog(*, data_dir: Path | None = None, overlays: Sequence[Path] = ())
         regions=LazyTable(REGIONS, (folder, *overlays)),
         price_history=LazyTable(PRICE_HISTORY, (folder, *overlays)),
         embodied=LazyTable(EMBODIED, (folder, *overlays)),
+        optimisations=entries["optimisations.yaml"],  # type: ignore[arg-type]
     )
+    return catalog if language() == "en" else translated(catalog)
 
 
 def read_section(folder: Path, name: str) -> Mapping[str, Any]:
@@ -126,11 +132,45 @@ def read_section(folder: Path, name: str) -> Mapping[str, Any]:
     return _parsed(folder)[name]  # type: ignore[no-any-return]
 
 
+def parsed_state(folder: Path | None = None) -> tuple[str, str]:
+    """The key of the data's content, shortened, and whether the parsed form is fresh, stale or absent.
+
+    >>> len(parsed_state()[0])
+    12
+    """
+    place = folder or _default_dir()
+    key = _key(_texts(place))
+    try:
+        found = json.loads((place / PARSED).read_text(encoding="utf-8"))
+    except OSError:
+        return key[:12], "absent"
+    except (ValueError, RecursionError):
+        return key[:12], "stale"
+    return key[:12], "fresh" if isinstance(found, dict) and found.get("key") == key else "stale"
+
+
+def known_names(name: str, *, data_dir: Path | None = None) -> list[str]:
+    """Ids of a file's entries, then the names that lead to them; nothing is validated.
+
+    >>> "h100" in known_names("gpus.yaml"), "llama-3.1-8b" in known_names("models.yaml")
+    (True, True)
+    """
+    entries = _parsed(data_dir or _default_dir())[name]
+    others = (
+        str(spelling)
+        for entry in entries.values()
+        for field in ("default_for", "aliases")
+        for spelling in entry.get(field) or ()
+    )
+    return list(dict.fromkeys((*entries, *others)))
+
+
 def check_catalog(data_dir: Path | None = None) -> dict[str, int]:
     """Validate everything, models too; the number of entries, figures and prices."""
     catalog = load_catalog(data_dir=data_dir)
     tables: Sequence[Mapping[str, Entry]] = (
         catalog.accelerators, catalog.models, catalog.frameworks, catalog.formats, catalog.systems,
+        catalog.optimisations,
     )  # fmt: skip
     figures = sum(len(list(entry.figures())) for table in tables for entry in table.values())
     used = [(f"systems.yaml: {s.id}", n) for s in catalog.systems.values() for n in s.accelerators]
@@ -198,7 +238,9 @@ def _texts(folder: Path) -> dict[str, bytes]:
         try:
             texts[name] = (folder / name).read_bytes()
         except OSError:
-            raise CatalogError(_("the data folder has no {name}").format(name=name)) from None
+            if name not in OPTIONAL:
+                raise CatalogError(_("the data folder has no {name}").format(name=name)) from None
+            texts[name] = b"[]" if name in LISTS else b"{}"
     return texts
 
 
@@ -260,7 +302,7 @@ def _overlaid(parsed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         path = folder / name
         if not path.exists():
             continue
-        over = _parse_text(path.read_bytes(), name, str(path))
+        over = _parse_text(read_bounded(path, limit=TABLE_BYTES), name, str(path))
         if name in LISTS:
             merged[name] = dict(merged[name])
             for key, entry in over.items():
@@ -277,7 +319,7 @@ def _overlaid(parsed: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _quotations(folder: Path, accelerators: Iterable[str]) -> list[Raw]:
     """Prices that a person wrote in an overlay folder."""
     path = folder / QUOTATIONS
-    raw = _parse_text(path.read_bytes(), QUOTATIONS, str(path), whole=False)
+    raw = _parse_text(read_bounded(path), QUOTATIONS, str(path), whole=False)
     return parse_quotations(raw, name=str(path), accelerators=accelerators)
 
 

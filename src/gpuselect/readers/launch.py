@@ -11,6 +11,7 @@ from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
 from gpuselect.launch.template import Template
 from gpuselect.readers.catalog import data_dir
+from gpuselect.readers.limits import read_text_bounded
 from gpuselect.readers.yaml_strict import parse_yaml
 
 FOLDER = "launch"
@@ -38,10 +39,8 @@ def options_of(name: str, *, folder: Path | None = None) -> frozenset[str]:
 
 def _template(path: Path) -> Template:
     try:
-        raw = parse_yaml(path.read_text(encoding="utf-8"), name=path.name)
+        raw = parse_yaml(read_text_bounded(path), name=path.name)
         template = Template.model_validate(raw)
-    except (OSError, UnicodeDecodeError):
-        raise CatalogError(_("cannot read {path}").format(path=path)) from None
     except ValidationError as error:
         what = error.errors()[0]
         place = ".".join(str(part) for part in what["loc"])

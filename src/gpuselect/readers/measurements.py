@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from pathlib import Path
 from gpuselect.errors import InputError
 from gpuselect.i18n import _
 from gpuselect.readers.catalog import data_dir
+from gpuselect.readers.limits import TABLE_BYTES, read_bounded
 
 MeasuredRow = dict[str, str]
 FILES = ("training.csv", "inference.csv", "memory_reference.csv", "memory_reference_more.csv")
@@ -60,6 +62,13 @@ def default_files() -> list[Path]:
     return [folder / name for name in FILES]
 
 
+def stream_rows() -> list[MeasuredRow]:
+    """Rows of the published stream tables of video pipelines; an empty cell stays an empty text."""
+    path = data_dir() / "deepstream_streams.csv"
+    text = read_bounded(path, limit=TABLE_BYTES, error=InputError).decode("utf-8-sig")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
 def read_rows(path: Path) -> list[MeasuredRow]:
     """Rows of a measured CSV file; raises InputError when it cannot be read or has an unknown header."""
     return read_measurements(path)[1]
@@ -72,14 +81,12 @@ def read_measurements(path: Path) -> tuple[str, list[MeasuredRow]]:
     line of the file that it stands on.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            header = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = header
-            layout = layout_of(header, path)
-            rows = [_row(raw, f"line-{reader.line_num}") for raw in reader]
-    except OSError as error:
-        raise InputError(_("cannot read {file}: {why}").format(file=path, why=error.strerror)) from None
+        text = read_bounded(path, limit=TABLE_BYTES, error=InputError).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        header = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = header
+        layout = layout_of(header, path)
+        rows = [_row(raw, f"line-{reader.line_num}") for raw in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         text = _("{file} is no CSV file in UTF-8: {why}")
         raise InputError(text.format(file=path, why=str(error).splitlines()[0])) from None

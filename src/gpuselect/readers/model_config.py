@@ -87,6 +87,13 @@ KEYS = {
     "qk_rope_head_dim": ("qk_rope_head_dim",), "qk_nope_head_dim": ("qk_nope_head_dim",),
     "v_head_dim": ("v_head_dim",), "sliding_window": ("sliding_window",),
 }  # fmt: skip
+LARGEST = 1e9
+SIZES = (
+    *(name for names in KEYS.values() for name in names), "depth", "embed_dim", "mlp_ratio",
+    "expansion_ratio",
+    "shared_expert_intermediate_size", "intermediate_size_mlp", "word_embed_proj_dim",
+    "interleave_moe_layer_step",
+)  # fmt: skip
 NEEDED = ("n_layers", "hidden", "n_heads", "vocab")
 
 
@@ -103,6 +110,8 @@ def model_of_config(config: Mapping[str, Any], *, name: str, catalog: Catalog) -
         text = _("{name}: unknown architecture {kind}; give --params, or a catalog model with --model")
         raise InputError(text.format(name=name, kind=shown))
     flat = _flat(config)
+    _refuse_absurd(flat, name)
+    _refuse_absurd(config.get("vision_config"), name)
     if arch == "t5" and str(flat.get("feed_forward_proj", "")).startswith("gated"):
         arch = "t5-v1.1"
     dims = _dimensions(flat, arch)
@@ -112,12 +121,22 @@ def model_of_config(config: Mapping[str, Any], *, name: str, catalog: Catalog) -
     if missing:
         text = _("{name}: the configuration has no {keys}")
         raise InputError(text.format(name=name, keys=", ".join(missing)))
+    if min(dims.get("head_dim", dims["hidden"] / dims["n_heads"]), dims.get("ffn_hidden", 1.0)) < 1.0:
+        raise InputError(_("{name}: a head or a layer would be less than one wide").format(name=name))
     tied = bool(flat.get("tie_word_embeddings", arch in TIED))
     params = parameters(dims, arch, tied=tied) + _tower(config.get("vision_config"))
     narrow = flat.get("word_embed_proj_dim")
     if isinstance(narrow, int) and narrow < dims["hidden"]:  # embeddings of another width, projected
         params += (narrow - dims["hidden"]) * dims["vocab"] + 2.0 * narrow * dims["hidden"]
     return as_model(dims, params=params, arch=arch, tied=tied, name=name, pattern=_pattern(flat))
+
+
+def _refuse_absurd(config: Any, name: str) -> None:
+    """Refuse a dimension that no network has: infinity, or a number that a later product would not hold."""
+    for key in SIZES if isinstance(config, Mapping) else ():
+        value = config.get(key)
+        if isinstance(value, int | float) and not abs(value) <= LARGEST:
+            raise InputError(_("{name}: {key} is larger than any network has").format(name=name, key=key))
 
 
 def _tower(vision: Any) -> float:

@@ -1,4 +1,4 @@
-"""Models from files that people have: config.json, a safetensors header or index, a GGUF header.
+"""Models from files that people have: config.json, a safetensors header or index, a GGUF header, ONNX.
 
 Only the headers are read, never the weights, and nothing outside the named file and the configuration beside
 it. Formats: https://github.com/huggingface/safetensors#format (8 bytes with the length of the header, then
@@ -22,9 +22,10 @@ from gpuselect.errors import InputError
 from gpuselect.i18n import _
 from gpuselect.provenance import Figure
 from gpuselect.readers.model_config import ARCHITECTURES, as_model, model_of_config
+from gpuselect.readers.onnx_model import read_onnx
 from gpuselect.workload import Workload
 
-SUFFIXES = (".json", ".safetensors", ".gguf")
+SUFFIXES = (".json", ".safetensors", ".gguf", ".onnx")
 LARGEST_HEADER = 256 * 2**20
 LONGEST = 2**24  # of a string or an array in a header
 HEAD_DIM = 128.0  # where neither tensors nor a configuration say it
@@ -71,6 +72,8 @@ def read_model(path: Path, catalog: Catalog) -> Model:
     try:
         if path.name.endswith(".gguf"):
             return _from_gguf(path)
+        if path.name.endswith(".onnx"):
+            return read_onnx(path)
         if path.name.endswith(".safetensors"):
             return _from_tensors(path, _safetensors_header(path), catalog)
         content = _json(path)
@@ -79,7 +82,7 @@ def read_model(path: Path, catalog: Catalog) -> Model:
         return model_of_config(content, name=_name(path, content), catalog=catalog)
     except OSError as error:
         raise InputError(_("cannot read {file}: {why}").format(file=path, why=error.strerror)) from None
-    except (struct.error, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+    except (struct.error, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         text = _("{file} is no {kind} that can be read: {why}")
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(text.format(file=path, kind=path.suffix.lstrip("."), why=why[:120])) from None

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar, overload
 from gpuselect.catalog import EmbodiedCarbon, MeasuredPower, PastPrice, Region
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
+from gpuselect.readers.limits import TABLE_BYTES, read_text_bounded
 
 Row = TypeVar("Row", MeasuredPower, Region, PastPrice, EmbodiedCarbon)
 
@@ -112,10 +113,7 @@ def _joined(layout: Layout[Row], folders: Sequence[Path]) -> tuple[Row, ...]:
             if number == 0:
                 raise CatalogError(_("the data folder has no {name}").format(name=layout.file))
             continue
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise CatalogError(_("{name} is not UTF-8 text").format(name=path)) from None
+        text = read_text_bounded(path, limit=TABLE_BYTES)
         new = parse_rows(text, layout, name=layout.file if number == 0 else str(path))
         keys = {_key(row, layout) for row in new} if number else set()
         rows = [row for row in rows if _key(row, layout) not in keys] + new

@@ -9,22 +9,21 @@ import yaml
 
 from gpuselect.errors import InputError
 from gpuselect.i18n import _
+from gpuselect.readers.limits import read_text_bounded
+from gpuselect.readers.yaml_strict import StrictLoader, place_of, refuse_excess
 from gpuselect.workload import Workload
+
+LIMIT = 1_000_000  # bytes; a workload has a few dozen lines
 
 
 def read_workload(path: Path) -> Workload:
-    """Read one workload; errors name the file, the line and the key."""
+    """Read one workload; errors name the file, the line, the column and the key."""
     return Workload.from_mapping(read_workload_mapping(path))
 
 
 def read_workload_mapping(path: Path) -> dict[str, object]:
     """The keys of a workload file as written, already checked, for merging with flags."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or _("it is not UTF-8 text")
-        raise InputError(_("cannot read {path}: {reason}").format(path=path, reason=reason)) from None
-    return parse_workload_text(text, name=str(path))
+    return parse_workload_text(read_text_bounded(path, limit=LIMIT, error=InputError), name=str(path))
 
 
 def parse_workload_text(text: str, *, name: str) -> dict[str, object]:
@@ -35,55 +34,53 @@ def parse_workload_text(text: str, *, name: str) -> dict[str, object]:
     >>> parse_workload_text("parms: 7B", name="my.yaml")
     Traceback (most recent call last):
     ...
-    gpuselect.errors.InputError: my.yaml, line 1: parms: no such key, did you mean params?
+    gpuselect.errors.InputError: my.yaml:1:1: parms: no such key, did you mean params?
     """
-    loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        lines = _lines(node, name=name)
-        mapping: dict[Any, Any] = loader.construct_document(node)
+        refuse_excess(text)
+        loader = StrictLoader(text)
+        try:
+            node = loader.get_single_node()
+            places = _places(node, name=name)
+            mapping: dict[str, Any] = loader.construct_document(node)
+        finally:
+            loader.dispose()
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise InputError(
-            _("{name}, line {line}: {problem}").format(
-                name=name,
-                line=mark.line + 1 if mark else 1,
-                problem=getattr(error, "problem", None) or error,
-            )
-        ) from None
-    finally:
-        loader.dispose()
-    _check(mapping, lines=lines, name=name)
-    return {str(key): value for key, value in mapping.items()}
+        line, column, problem = place_of(error)
+        raise InputError(f"{name}:{line or 1}:{column or 1}: {problem}") from None
+    except ValueError as error:  # a value that YAML types and Python does not take
+        raise InputError(f"{name}: {error}") from None
+    _check(mapping, places=places, name=name)
+    return mapping
 
 
-def _lines(node: yaml.Node | None, *, name: str) -> dict[str, int]:
-    """Line of each key of the file; duplicates at any depth are refused."""
+def _places(node: yaml.Node | None, *, name: str) -> dict[str, tuple[int, int]]:
+    """Line and column of each key of the file; duplicates at any depth are refused."""
     if not isinstance(node, yaml.MappingNode):
         raise InputError(_("{name}: expected lines such as `task: pretrain`").format(name=name))
-    lines: dict[str, int] = {}
+    places: dict[str, tuple[int, int]] = {}
     for key, value in node.value:
-        line = key.start_mark.line + 1
-        if key.value in lines:
+        line, column = key.start_mark.line + 1, key.start_mark.column + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise InputError(f"{name}:{line}:{column}: " + _("a key must be a word"))
+        if key.value in places:
             raise InputError(
-                _("{name}, line {line}: {key} is given twice, first in line {first}").format(
-                    name=name, line=line, key=key.value, first=lines[key.value]
+                _("{name}:{line}:{column}: {key} is given twice, first in line {first}").format(
+                    name=name, line=line, column=column, key=key.value, first=places[key.value][0]
                 )
             )
-        lines[key.value] = line
+        places[key.value] = (line, column)
         if isinstance(value, yaml.MappingNode):
-            _lines(value, name=name)
-    return lines
+            _places(value, name=name)
+    return places
 
 
-def _check(mapping: dict[Any, Any], *, lines: dict[str, int], name: str) -> None:
-    """Validate a file on its own (a missing task may come from a flag), adding the line."""
+def _check(mapping: dict[str, Any], *, places: dict[str, tuple[int, int]], name: str) -> None:
+    """Validate a file on its own (a missing task may come from a flag), adding line and column."""
     try:
-        Workload.from_mapping({"task": "inference", **{str(k): v for k, v in mapping.items()}})
+        Workload.from_mapping({"task": "inference", **mapping})
     except InputError as error:
         key = str(error).split(":", 1)[0]
-        spelled = {written.replace("-", "_"): line for written, line in lines.items()}
-        line = lines.get(key) or spelled.get(key) or spelled.get("weights", 1)
-        raise InputError(
-            _("{name}, line {line}: {problem}").format(name=name, line=line, problem=error)
-        ) from None
+        spelled = {written.replace("-", "_"): place for written, place in places.items()}
+        line, column = places.get(key) or spelled.get(key) or spelled.get("weights") or (1, 1)
+        raise InputError(f"{name}:{line}:{column}: {error}") from None

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from typing import Any
 
 from gpuselect.i18n import _
 from gpuselect.report.blocks import Grid
@@ -20,6 +15,7 @@ from gpuselect.report.format import to_ascii
 PIPE_WIDTH = 100_000
 GAP = 2  # columns between two cells
 NO_WRAPPING: Mapping[int, int] = {}
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a name may not steer a terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,44 +29,54 @@ class Style:
 
 
 class Page:
-    """Collects paragraphs, lists and tables, and gives them back as one text."""
+    """Collects paragraphs, lists and tables, and gives them back as one text.
+
+    A pipe without colour gets plain text, made without rich: that is most of the time of a short answer.
+    """
 
     def __init__(self, style: Style) -> None:
         self.style = style
         self._text = io.StringIO()
-        self._console = Console(
-            file=self._text,
-            width=style.width or PIPE_WIDTH,
-            height=100,
-            force_terminal=style.color,
-            color_system="standard" if style.color else None,
-            no_color=not style.color,
-            legacy_windows=False,
-            highlight=False,
-            markup=False,
-            emoji=False,
-        )
+        self._console = _console(style, self._text) if style.width or style.color else None
 
     def heading(self, text: str) -> None:
         """A heading with an empty line before it."""
+        if self._console is None:
+            self._plain("", clean(text))
+            return
         self._console.print()
-        self._console.print(Text(text, style="bold"))
+        self._console.print(_rich_text(text, style="bold"))
 
     def line(self, text: str, *, style: str = "", indent: int = 0) -> None:
         """A paragraph, wrapped on a terminal and left whole in a pipe."""
-        self._console.print(Padding(Text(text, style=style), (0, 0, 0, indent), expand=False))
+        if self._console is None:
+            self._plain(*(" " * indent + part for part in clean(text).split("\n")))
+            return
+        from rich.padding import Padding
+
+        self._console.print(Padding(_rich_text(text, style=style), (0, 0, 0, indent), expand=False))
 
     def bullet(self, text: str, *, mark: str = "•", style: str = "") -> None:
         """A list item whose further lines hang under the first."""
+        if self._console is None:
+            first, *others = clean(text).split("\n")
+            self._plain(f" {mark} {first}", *(" " * (cells(mark) + 2) + part for part in others))
+            return
+        from rich.padding import Padding
+        from rich.table import Table
+
         table = Table.grid(padding=(0, 1, 0, 0))
-        table.add_column(width=cell_len(mark), no_wrap=True)
+        table.add_column(width=cells(mark), no_wrap=True)
         table.add_column(overflow="fold")
-        table.add_row(Text(f"{mark}", style=style), Text(text))
+        table.add_row(_rich_text(f"{mark}", style=style), _rich_text(text))
         self._console.print(Padding(table, (0, 0, 0, 1), expand=False))
 
     def command(self, text: str) -> None:
         """A line to copy: never broken, even where it is wider than the terminal."""
-        self._console.print(Text(f"  {text}", style="cyan"), soft_wrap=True)
+        if self._console is None:
+            self._plain(f"  {clean(text)}")
+            return
+        self._console.print(_rich_text(f"  {text}", style="cyan"), soft_wrap=True)
 
     def grid(self, grid: Grid, drops: Sequence[int] = (), wrapped: Mapping[int, int] = NO_WRAPPING) -> None:
         """A table; on a narrow terminal columns go in the order of `drops`, and that is said.
@@ -78,6 +84,12 @@ class Page:
         Columns in `wrapped` are broken into lines, down to that width, before any column goes.
         """
         shown = shown_columns(grid, drops, self.style, wrapped)
+        if self._console is None:
+            self._plain(*plain_rows(grid))
+            return
+        from rich import box
+        from rich.table import Table
+
         table = Table(
             box=box.SIMPLE_HEAD if self.style.width and self.style.unicode else None,
             pad_edge=False, padding=(0, GAP, 0, 0), show_edge=False, header_style="bold",
@@ -85,23 +97,90 @@ class Page:
         rigid = bool(wrapped) and columns_fit(grid, shown, self.style, wrapped)
         for index in shown:
             table.add_column(
-                Text(grid.header[index]),
+                _rich_text(grid.header[index]),
                 overflow="fold",
                 justify="right" if index in grid.numeric else "left",
                 no_wrap=rigid and index not in wrapped,
             )
         for row in grid.rows:
-            table.add_row(*(Text(row[index]) for index in shown))
+            table.add_row(*(_rich_text(row[index]) for index in shown))
         self._console.print(table)
         if hidden := [name for index, name in enumerate(grid.header) if index not in shown]:
             text = _("Columns left out at this width: {names} (--wide shows all).")
             self.line(text.format(names=", ".join(hidden)), style="dim")
+
+    def _plain(self, *lines: str) -> None:
+        self._text.writelines(f"{line}\n" for line in lines)
 
     def text(self) -> str:
         """Everything so far, without spaces at the ends of lines."""
         lines = [line.rstrip() for line in self._text.getvalue().split("\n")]
         text = "\n".join(lines).lstrip("\n")
         return text if self.style.unicode else to_ascii(text)
+
+
+def clean(text: str) -> str:
+    r"""Text without control characters but for tabs and line ends.
+
+    >>> clean("red \x1b[31m alert\x07")
+    'red [31m alert'
+    """
+    return CONTROL.sub("", text)
+
+
+def cells(text: str) -> int:
+    """Width of a text on a terminal: Chinese characters take two columns.
+
+    >>> cells("H100"), cells("卡")
+    (4, 2)
+    """
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def plain_rows(grid: Grid) -> list[str]:
+    """A table at its natural width, without lines: for pipes.
+
+    >>> plain_rows(Grid(("card", "GB"), (("h100", "80"), ("l4", "24")), frozenset({1})))
+    ['card  GB', 'h100  80', 'l4    24']
+    """
+    rows = [tuple(" ".join(clean(cell).split("\n")) for cell in row) for row in (grid.header, *grid.rows)]
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    texts = []
+    for row in rows:
+        gaps = [" " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)]
+        parts = [
+            gap + cell if index in grid.numeric else cell + gap
+            for index, (cell, gap) in enumerate(zip(row, gaps, strict=True))
+        ]
+        texts.append((" " * GAP).join(parts))
+    return texts
+
+
+def _console(style: Style, file: io.StringIO) -> Any:
+    from rich.console import Console
+
+    return Console(
+        file=file,
+        width=style.width or PIPE_WIDTH,
+        height=100,
+        force_terminal=style.color,
+        color_system="standard" if style.color else None,
+        no_color=not style.color,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def _rich_text(text: str, *, style: str = "") -> Any:
+    from rich.text import Text
+
+    return Text(clean(text), style=style)
 
 
 def shown_columns(
@@ -126,7 +205,7 @@ def columns_fit(grid: Grid, shown: Sequence[int], style: Style, wrapped: Mapping
     """Whether the columns fit the width, the wrapped ones at their least width."""
     if style.width is None:
         return True
-    widths = {index: max(cell_len(row[index]) for row in (grid.header, *grid.rows)) for index in shown}
+    widths = {index: max(cells(row[index]) for row in (grid.header, *grid.rows)) for index in shown}
     least = [min(width, wrapped.get(index, width)) for index, width in widths.items()]
     frame = 1 if style.unicode else 0  # the frame has one column between two cells
     return sum(least) + (GAP + frame) * (len(least) - 1) <= style.width

@@ -36,7 +36,7 @@ def cost_lines(cost: Cost) -> list[str]:
         )
         if moved := [f"{n} {money(low)} - {money(high)}" for n, low, high in found.swings[:3]]:
             text += _("; moved most by {swings}").format(swings=", ".join(moved))
-        lines.append(_("Cost {unit}: {text}").format(unit=_unit(found.metric), text=text))
+        lines.append(_("Cost {unit}: {text}").format(unit=cost_unit(found.metric), text=text))
     return lines
 
 
@@ -63,7 +63,7 @@ def _years(cost: Cost) -> float:
     return float(len(cost.bought.by_year) - 1) if cost.bought is not None else 1.0
 
 
-def _unit(metric: str) -> str:
+def cost_unit(metric: str) -> str:
     """What a cost is counted for."""
     units = {
         "per_run_usd": _("per run"), "per_million_tokens_usd": _("per million tokens"),

@@ -54,6 +54,8 @@ def metric_label(key: str) -> str:
         "images_per_s": _("Images"),
         "streams": _("Streams"),
         "frames_per_s": _("Frames"),
+        "batching_gain": _("Gain of batching"),
+        "watts_per_stream": _("Power per stream asked for"),
         "realtime_factor": _("Faster than real time"),
         "run_time_h": _("Run time"),
         "tflops": _("Achieved arithmetic"),
@@ -69,9 +71,10 @@ def metric_unit(key: str) -> str:
         "output_tok_s": _("tokens/s"),
         "requests_per_s": _("requests/s"),
         "images_per_s": _("images/s"),
-        "streams": _("streams"),
         "frames_per_s": _("frames/s"),
         "realtime_factor": _("times"),
+        "batching_gain": _("times"),
+        "watts_per_stream": "W",
         "tflops": "TFLOPS",
         "run_time_h": "h",
         "time_to_train_days": _("days"),
@@ -92,6 +95,8 @@ def metric_text(key: str, estimate: Estimate) -> str:
     '42 % (36 %–48 %)'
     """
     seconds, unit = SECONDS.get(key), metric_unit(key)
+    if estimate.low == estimate.value == estimate.high and not seconds:  # a ratio without an interval
+        return f"{significant(estimate.value)} {unit}"
     if seconds:
         return spread_duration(estimate, seconds)
     if key == "mfu":

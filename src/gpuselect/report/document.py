@@ -5,40 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gpuselect.decision import Decision, Note, Offer, Option
+from gpuselect.decision import Advice, Decision, Note, Offer, Option
 from gpuselect.i18n import _
-from gpuselect.report.blocks import (
-    Block,
-    Bullets,
-    Commands,
-    Grid,
-    Heading,
-    PageBreak,
-    Paragraph,
-)
+from gpuselect.report.blocks import Block, Bullets, Commands, Grid, Heading, PageBreak, Paragraph
+from gpuselect.report.choice import framework_lines
 from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids
 from gpuselect.report.describe import (
-    SMALLER_IS_BETTER,
     cost_parts,
-    cost_text,
-    decision_sentence,
     hardware_text,
     headline,
-    headline_key,
-    lost_because,
     memory_text,
     metric_label,
     metric_text,
-    metric_value,
     offer_text,
     plan_text,
     ruled_out,
 )
-from gpuselect.report.format import gib, money, power, significant
-from gpuselect.report.given import workload_rows
-from gpuselect.report.version import tool_version
+from gpuselect.report.figures import field_chart, memory_chart, scaling_chart, swings_chart, years_chart
+from gpuselect.report.first_page import SHORTLIST, first_page
+from gpuselect.report.format import gib, money
+from gpuselect.report.prospects import (
+    acceptance_blocks,
+    growth_blocks,
+    neighbour_blocks,
+    risk_blocks,
+    source_blocks,
+)
 
-SHORTLIST = 3
 EXAMPLES = 5
 
 
@@ -46,25 +39,33 @@ def decision_document(decision: Decision) -> list[Block]:
     """The report as blocks; sections without content are left out."""
     options = decision.recommendations or decision.unpriced
     return [
-        Heading(_("Accelerator decision"), level=1),
-        Paragraph(decision_sentence(decision), strong=True),
-        *_requirements(decision),
-        *(_shortlist(options) if options else _near_misses(decision)),
-        *_notes(_("Risks and warnings"), options[0].warnings if options else ()),
-        *_signature(),
+        *first_page(decision),
+        *(() if options else _notes(_("Near misses"), decision.near_misses)),
         PageBreak(),
-        *(_winner(options[0]) if options else ()),
-        *(_memory(options) if options else ()),
-        *(_performance(options[:SHORTLIST]) if options else ()),
-        *(_cost(options[:SHORTLIST]) if options else ()),
-        *_notes(_("What would change this answer"), decision.sensitivity),
-        *(_near_misses(decision) if options else ()),
-        *_unpriced(decision),
+        *(_details(decision, options) if options else ()),
         *_rejections(decision),
         *_notes(_("Assumptions"), decision.assumptions),
-        *(_acceptance(options[0]) if options else ()),
         *_next(decision),
-        *_sources(decision),
+        *source_blocks(decision),
+    ]
+
+
+def _details(decision: Decision, options: Sequence[Option]) -> list[Block]:
+    """Everything that stands behind the first option."""
+    first, short = options[0], options[:SHORTLIST]
+    return [
+        *_memory(short),
+        *_performance(decision, short),
+        *_configuration(first),
+        *_advice(decision.advice),
+        *_cost(decision, short),
+        *_sensitivity(decision, first),
+        *_energy(first),
+        *risk_blocks(decision),
+        *growth_blocks(decision, first),
+        *acceptance_blocks(decision, first),
+        *_notes(_("Near misses"), decision.near_misses),
+        *_unpriced(decision),
     ]
 
 
@@ -76,76 +77,6 @@ def _notes(title: str, notes: Sequence[Note]) -> list[Block]:
     return [Heading(title), Bullets(_note_texts(notes))] if notes else []
 
 
-def _requirements(decision: Decision) -> list[Block]:
-    rows = tuple(workload_rows(decision.workload))
-    table = [Grid((_("Requirement"), _("Value")), rows)] if rows else []
-    return [
-        Heading(_("Requirements as understood")),
-        Paragraph(decision.workload_sentence),
-        *table,
-    ]
-
-
-def _shortlist(options: Sequence[Option]) -> list[Block]:
-    winner = options[0]
-    rows = tuple(
-        (
-            str(option.rank or index),
-            hardware_text(option),
-            memory_text(option),
-            headline(option),
-            cost_text(option),
-            _("chosen") if option is winner else lost_because(option, winner),
-        )
-        for index, option in enumerate(options[:SHORTLIST], start=1)
-    )
-    key = headline_key(winner)
-    speed = metric_label(key) if key else _("Speed")
-    header = ("#", _("Option"), _("Memory"), speed, _("Cost"), _("Why it won or lost"))
-    return [Heading(_("Shortlist")), Grid(header, rows), *_because(winner)]
-
-
-def _because(winner: Option) -> list[Block]:
-    reasons = tuple(note.text for note in winner.reasons)
-    return [Paragraph(_("Why the first one:")), Bullets(reasons)] if reasons else []
-
-
-def _signature() -> list[Block]:
-    return [
-        Heading(_("Signatures")),
-        Paragraph(_("Requirements confirmed by: ........................  Date: ..............")),
-        Paragraph(_("Approved by: ........................  Date: ..............")),
-    ]
-
-
-def _winner(option: Option) -> list[Block]:
-    blocks: list[Block] = [
-        Heading(_("Recommended configuration")),
-        Grid((_("Item"), _("Choice")), tuple(_winner_rows(option))),
-    ]
-    if option.framework is not None and option.framework.launch:
-        blocks += [Paragraph(_("How to start it:")), Commands(option.framework.launch)]
-    return blocks
-
-
-def _winner_rows(option: Option) -> list[tuple[str, str]]:
-    rows = [
-        (_("Hardware"), hardware_text(option)),
-        (_("Catalog entry"), option.accelerator),
-        (_("Plan"), plan_text(option)),
-    ]
-    if option.framework is not None:
-        rows.append((_("Framework"), option.framework.name))
-        rows.append((_("Why this framework"), option.framework.why))
-    if option.energy.power_w is not None:
-        rows.append((_("Power"), power(option.energy.power_w)))
-    if option.energy.kwh is not None:
-        rows.append((_("Energy"), f"{significant(option.energy.kwh)} kWh"))
-    if option.energy.kgco2e is not None:
-        rows.append((_("Carbon"), f"{significant(option.energy.kgco2e)} kg CO2e"))
-    return rows
-
-
 def _memory(options: Sequence[Option]) -> list[Block]:
     fits = tuple(
         (
@@ -155,23 +86,17 @@ def _memory(options: Sequence[Option]) -> list[Block]:
             f"{option.memory.headroom_pct:.0f} %",
             option.memory.state,
         )
-        for option in options[:SHORTLIST]
-    )
-    parts = tuple(
-        (name.replace("_", " "), gib(size)) for name, size in options[0].memory.breakdown_gib.items() if size
+        for option in options
     )
     header = (_("Option"), _("Needed"), _("Usable"), _("Free"), _("State"))
-    blocks: list[Block] = [
+    return [
         Heading(_("Memory per accelerator")),
         Grid(header, fits, frozenset({1, 2, 3})),
+        *memory_chart(options),
     ]
-    if parts:
-        blocks.append(Paragraph(_("What the memory of the first option holds:")))
-        blocks.append(Grid((_("Part"), _("Size")), parts, frozenset({1})))
-    return blocks
 
 
-def _performance(options: Sequence[Option]) -> list[Block]:
+def _performance(decision: Decision, options: Sequence[Option]) -> list[Block]:
     keys = list(dict.fromkeys(key for option in options for key in option.performance))
     if not keys:
         return []
@@ -189,11 +114,42 @@ def _performance(options: Sequence[Option]) -> list[Block]:
         Heading(_("Performance")),
         Paragraph(_("Each value is followed by its 80 % interval: four of five runs lie inside it.")),
         Grid((_("Metric"), *(hardware_text(option) for option in options)), rows),
+        *neighbour_blocks(decision.neighbours),
+        *scaling_chart(decision),
     ]
 
 
-def _cost(options: Sequence[Option]) -> list[Block]:
-    blocks: list[Block] = [Heading(_("Cost"))]
+def _configuration(option: Option) -> list[Block]:
+    """Plan, framework with its rivals, and how to start it."""
+    rows = [
+        (_("Hardware"), hardware_text(option)),
+        (_("Catalog entry"), option.accelerator),
+        (_("Plan"), plan_text(option)),
+    ]
+    choice = option.framework
+    if choice is not None:
+        rows.append((_("Framework"), ", ".join(part for part in (choice.name, choice.version) if part)))
+        rows.append((_("Why this framework"), choice.why))
+    blocks: list[Block] = [
+        Heading(_("Recommended configuration")),
+        Grid((_("Item"), _("Choice")), tuple(rows)),
+        Bullets(tuple(framework_lines(choice))),
+    ]
+    if choice is not None and choice.launch:
+        blocks += [Paragraph(_("How to start it:")), Commands(choice.launch)]
+    return blocks
+
+
+def _advice(advice: Sequence[Advice]) -> list[Block]:
+    """Optimisations with their computed effect: what the answer counts on, and what would pay."""
+    if not advice:
+        return []
+    lines = tuple(f"{item.text} [{item.code}]" for item in advice)
+    return [Heading(_("What pays")), Bullets(lines)]
+
+
+def _cost(decision: Decision, options: Sequence[Option]) -> list[Block]:
+    first = options[0].cost
     amounts = tuple(
         (
             hardware_text(option),
@@ -202,18 +158,21 @@ def _cost(options: Sequence[Option]) -> list[Block]:
         )
         for option in options
     )
-    blocks.append(Grid((_("Option"), _("Cost (USD)"), _("Price basis")), amounts))
-    first = options[0]
-    if items := first.cost.items:
-        rows = tuple((what, money(usd), per) for what, usd, per in items)
+    blocks: list[Block] = [
+        Heading(_("Cost and break-even")),
+        Grid((_("Option"), _("Cost (USD)"), _("Price basis")), amounts),
+    ]
+    if first.items:
+        rows = tuple((what, money(usd), per) for what, usd, per in first.items)
         blocks.append(Paragraph(_("What the cost of the first option is made of:")))
         blocks.append(Grid((_("Item"), _("USD"), _("Per")), rows, frozenset({1})))
-    lines = cost_lines(replace(first.cost, items=())) + energy_lines(first.energy)
-    if lines:
-        blocks.append(Bullets(tuple(lines)))
-    for title, grid in ledger_grids(first.cost):
+    lines = cost_lines(replace(first, items=()))
+    if first.breakeven is None and first.basis:
+        lines.append(_("No break-even of renting and buying: only one of the two prices is known."))
+    blocks.append(Bullets(tuple(lines)))
+    for title, grid in ledger_grids(first):
         blocks += [Paragraph(title), grid]
-    return blocks
+    return [*blocks, *years_chart(first), *field_chart(decision)]
 
 
 def _price_basis(option: Option) -> str:
@@ -221,8 +180,21 @@ def _price_basis(option: Option) -> str:
     return "; ".join(offer_text(offer) for offer in offers) or _("none")
 
 
-def _near_misses(decision: Decision) -> list[Block]:
-    return _notes(_("Near misses"), decision.near_misses)
+def _sensitivity(decision: Decision, first: Option) -> list[Block]:
+    """At which values the answer changes, and what moves its cost."""
+    charts = swings_chart(first.cost)
+    if not decision.sensitivity and not charts:
+        return []
+    return [
+        Heading(_("What would change this answer")),
+        Bullets(_note_texts(decision.sensitivity)),
+        *charts,
+    ]
+
+
+def _energy(option: Option) -> list[Block]:
+    lines = energy_lines(option.energy)
+    return [Heading(_("Energy and carbon")), Bullets(tuple(lines))] if lines else []
 
 
 def _unpriced(decision: Decision) -> list[Block]:
@@ -252,43 +224,13 @@ def _rejections(decision: Decision) -> list[Block]:
         reason = first.text if first is not None else ""
         rows.append((code, str(len(entries)), names, reason))
     header = (_("Rule"), _("Count"), _("Accelerators"), _("Reason for the first of them"))
-    return [Heading(_("Ruled out")), Grid(header, tuple(rows), frozenset({1}))]
-
-
-def _acceptance(option: Option) -> list[Block]:
-    key = headline_key(option)
-    if key is None:
-        return []
-    estimate = option.performance[key]
-    smaller = key in SMALLER_IS_BETTER
-    worst = estimate.high if smaller else estimate.low
-    text = (
-        _("Accept when {metric} is at most {limit}, the upper end of the 80 % interval.")
-        if smaller
-        else _("Accept when {metric} is at least {limit}, the lower end of the 80 % interval.")
+    text = _(
+        "What stands behind a code: gpuselect explain CODE. Every accelerator: the same report as .json."
     )
-    blocks: list[Block] = [
-        Heading(_("Acceptance test")),
-        Paragraph(
-            _("Run the workload as configured above on the delivered hardware.")
-            + " "
-            + text.format(metric=metric_label(key).lower(), limit=metric_value(key, worst))
-        ),
-    ]
-    if option.framework is not None and option.framework.launch:
-        blocks.append(Commands(option.framework.launch))
-    return blocks
+    return [Heading(_("Ruled out")), Grid(header, tuple(rows), frozenset({1})), Paragraph(text)]
 
 
 def _next(decision: Decision) -> list[Block]:
     if not decision.next_commands:
         return []
     return [Heading(_("Next commands")), Commands(decision.next_commands)]
-
-
-def _sources(decision: Decision) -> list[Block]:
-    sources = tuple(f"{title} [{key}]" for key, title in decision.sources_used)
-    stamp = _("Made by gpuselect {version}; newest price of {date}.").format(
-        version=tool_version(), date=decision.data_date or _("an unknown date")
-    )
-    return [Heading(_("Sources and version")), Bullets(sources), Paragraph(stamp)]

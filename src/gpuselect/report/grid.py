@@ -15,6 +15,7 @@ from gpuselect.report.markdown import grid_lines
 from gpuselect.report.plain import plain, to_text
 
 LONGEST_LIST = 6
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,17 @@ def as_csv(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _csv_value(value: Any) -> Any:
     if isinstance(value, list):
-        return ";".join(str(item) for item in value)
-    return "" if value is None else value
+        value = ";".join(str(item) for item in value)
+    return "" if value is None else harmless(value)
+
+
+def harmless(value: Any) -> Any:
+    """A text that a spreadsheet would compute, marked as text; numbers stay.
+
+    >>> harmless("=HYPERLINK(1)"), harmless("h100"), harmless(-1.5)
+    ("'=HYPERLINK(1)", 'h100', -1.5)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
 def as_markdown(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuselect.decision import (
+    Advice,
     Change,
     Considered,
     Cost,
@@ -15,11 +16,13 @@ from gpuselect.decision import (
     Estimate,
     FitAnswer,
     FrameworkChoice,
+    Growth,
     MemoryFit,
     Miss,
     Note,
     Offer,
     Option,
+    Stability,
 )
 from gpuselect.plan import RECOMPUTE, Plan
 from gpuselect.report.plain import plain
@@ -41,9 +44,37 @@ def decision_payload(decision: Decision) -> dict[str, Any]:
         "near_misses": _notes(decision.near_misses),
         "sensitivity": _notes(decision.sensitivity),
         "next_commands": list(decision.next_commands),
+        "advice": _advice(decision.advice),
+        "stability": _stability(decision.stability),
+        **_outlook(decision),
         "data_date": decision.data_date or None,
         "sources": [{"key": key, "title": title} for key, title in decision.sources_used],
     }
+
+
+def _outlook(decision: Decision) -> dict[str, Any]:
+    """Curves of every answer, and what only a report computes: null or empty elsewhere."""
+    return {
+        "field": plain(decision.field),
+        "scaling": plain(decision.scaling),
+        "neighbours": plain(decision.neighbours),
+        "growth": _growth(decision.growth),
+        "acceptance": plain(decision.acceptance),
+        "risks": _notes(decision.risks),
+    }
+
+
+def _growth(growth: Growth | None) -> dict[str, Any] | None:
+    if growth is None:
+        return None
+    return {
+        "factor": growth.factor, "text": growth.text, "added": plain(growth.added),
+        **{name: None if option is None else {
+            "accelerator": option.accelerator, "count": int(option.count), "nodes": int(option.nodes),
+            "performance": {key: _estimate(value) for key, value in option.performance.items()},
+            "cost": _cost(option.cost),
+        } for name, option in (("same", growth.same), ("best", growth.best))},
+    }  # fmt: skip
 
 
 def fit_payload(answer: FitAnswer) -> dict[str, Any]:
@@ -64,6 +95,7 @@ def fit_payload(answer: FitAnswer) -> dict[str, Any]:
         "changes": [_change(change) for change in answer.changes],
         "nearest": _miss(answer.nearest),
         "footprint_gib": plain(answer.footprint_gib),
+        "advice": _advice(answer.advice),
     }
 
 
@@ -124,9 +156,26 @@ def option_payload(option: Option) -> dict[str, Any]:
         "step_breakdown": plain(option.step_breakdown),
         "cost": _cost(option.cost),
         "energy": _energy(option.energy),
-        "score": {"total": option.score.total, "criteria": plain(option.score.criteria)},
+        "score": {
+            "total": option.score.total,
+            "criteria": plain(option.score.criteria),
+            "low": plain(option.score.low),
+            "high": plain(option.score.high),
+        },
         "on_pareto_front": bool(option.on_pareto_front),
         "tied_with_winner": bool(option.tied_with_winner),
+        "win_share": plain(option.win_share),
+        "kind": option.kind or None,
+        "variants": [
+            {
+                "accelerator": v.accelerator,
+                "name": v.accelerator_name,
+                "count": int(v.count),
+                "total": v.total,
+                "cost_usd": plain(v.cost_usd),
+            }
+            for v in option.variants
+        ],
         "reasons": _notes(option.reasons),
         "warnings": _notes(option.warnings),
     }
@@ -155,10 +204,49 @@ def _framework(choice: FrameworkChoice | None) -> dict[str, Any] | None:
     return {
         "id": choice.id,
         "name": choice.name,
-        "version": getattr(choice, "version", None),
+        "version": choice.version or None,
         "why": choice.why,
         "launch": list(choice.launch),
+        "score": _choice_score(choice),
+        "alternative": choice.alternative_id or None,
+        "lost": _notes(choice.lost),
+        "vendors": list(choice.vendors),
+        "evidence": choice.evidence or None,
+        "aged": list(choice.aged),
     }
+
+
+def _stability(found: Stability | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "draws": found.draws, "seed": found.seed, "shared_error": found.shared_error,
+        "others": plain(found.others),
+    }  # fmt: skip
+
+
+def _choice_score(choice: FrameworkChoice) -> dict[str, Any] | None:
+    if not choice.criteria:
+        return None
+    return {"total": plain(choice.total), "criteria": plain(choice.criteria)}
+
+
+def _advice(items: Sequence[Advice]) -> list[dict[str, Any]]:
+    """Optimisations with their effect: pairs are without and with; unknown is null."""
+    return [
+        {
+            "code": item.code, "name": item.name, "text": item.text, "in_use": item.in_use,
+            "memory_gib": _pair(item.memory_gib), "seconds": _pair(item.seconds), "usd": _pair(item.usd),
+            "usd_per": item.usd_per or None,
+            "energy_ratio": plain(item.energy_ratio), "accuracy_risk": item.accuracy_risk or None,
+            "how": item.how,
+        }
+        for item in items
+    ]  # fmt: skip
+
+
+def _pair(values: tuple[float, float] | None) -> dict[str, Any] | None:
+    return None if values is None else {"without": plain(values[0]), "with": plain(values[1])}
 
 
 def _memory(fit: MemoryFit) -> dict[str, Any]:

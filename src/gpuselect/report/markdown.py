@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from gpuselect.report.blocks import (
     Block,
     Bullets,
+    Chart,
     Commands,
     Grid,
     Heading,
     PageBreak,
     Paragraph,
 )
+from gpuselect.report.console import clean
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~])")
 
@@ -48,7 +50,7 @@ def grid_lines(grid: Grid) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:])]
 
 
-def _lines(block: Block) -> list[str]:
+def _lines(block: Block) -> list[str]:  # noqa: PLR0911  one for each kind of block
     match block:
         case Heading():
             return [f"{'#' * block.level} {escape(block.text)}"]
@@ -63,16 +65,19 @@ def _lines(block: Block) -> list[str]:
             while any(fence in line for line in block.lines):
                 fence += "`"
             return [f"{fence}sh", *block.lines, fence]
+        case Chart():
+            return [escape(f"{block.title}."), "", *grid_lines(block.brief)] if block.brief else []
         case PageBreak():
             return ["---"]
 
 
 def blocks_to_markdown(blocks: Sequence[Block]) -> str:
     """The blocks with one empty line between them."""
-    return "\n\n".join("\n".join(_lines(block)) for block in _filled(blocks)) + "\n"
+    return clean("\n\n".join("\n".join(_lines(block)) for block in _filled(blocks)) + "\n")
 
 
 def _filled(blocks: Sequence[Block]) -> Iterator[Block]:
     for block in blocks:
-        if not (isinstance(block, Bullets) and not block.items):
+        hollow = isinstance(block, Bullets) and not block.items
+        if not (hollow or (isinstance(block, Chart) and block.brief is None)):
             yield block

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuselect.decision import Decision, FitAnswer, Note, Option
+from gpuselect.decision import Advice, Decision, FitAnswer, Note, Option
 from gpuselect.i18n import _
 from gpuselect.report.blocks import Grid
+from gpuselect.report.choice import framework_lines
 from gpuselect.report.console import Page, Style
 from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids
 from gpuselect.report.describe import (
@@ -34,7 +35,7 @@ from gpuselect.report.memory import show_memory, show_reach
 
 EXAMPLES = 5
 OPTIONS = 10
-DROPS = (0, 0, 6, 2, 0, 1, 5, 3, 4)  # one for each column of _options_grid
+DROPS = (0, 0, 7, 2, 0, 1, 6, 4, 5, 3)  # one for each column of _options_grid
 WRAPPED = {1: 20}  # the name of the hardware may take several lines
 
 
@@ -48,8 +49,11 @@ def decision_text(decision: Decision, style: Style | None = None) -> str:
         page.heading(_("Options"))
         _options(page, options[:OPTIONS])
         _more(page, len(options) - OPTIONS)
+        _legend(page, decision)
         _roles(page, options)
         _winner(page, options[0])
+        _framework(page, options[0])
+        _advice(page, decision.advice)
         _notes(page, _("Why"), options[0].reasons)
         _notes(page, _("Warnings"), options[0].warnings, mark="!", style="yellow")
     if decision.unpriced:
@@ -87,10 +91,11 @@ def _options_grid(options: Sequence[Option]) -> Grid:
         _("Per unit"),
         _("Framework"),
         _("Score"),
+        _("First in"),
     )
     rows = tuple(
         (
-            f"{option.rank or index}{'=' if option.tied_with_winner and index > 1 else ''}",
+            rank_text(option, index),
             count_of(option.count, option.accelerator_name),
             plan_text(option),
             memory_text(option),
@@ -99,10 +104,34 @@ def _options_grid(options: Sequence[Option]) -> Grid:
             unit_cost_text(option),
             "" if option.framework is None else option.framework.name,
             f"{option.score.total:.2f}",
+            "" if option.win_share is None else f"{100 * option.win_share:.0f} %",
         )
         for index, option in enumerate(options, start=1)
     )
     return Grid(header, rows)
+
+
+def rank_text(option: Option, index: int) -> str:
+    """The rank with its marks: `=` for a tie with the first, `*` for the front of cost and speed."""
+    tied = "=" if option.tied_with_winner and index > 1 else ""
+    return f"{option.rank or index}{tied}{'*' if option.on_pareto_front else ''}"
+
+
+def _legend(page: Page, decision: Decision) -> None:
+    """What the marks of the table mean, and the other cards of the same kinds."""
+    if decision.stability is not None:
+        text = _("= tied with the first within the intervals; * nothing is both cheaper and faster; First in: "  # noqa: E501
+                 "share of {n} draws of speed and price in which the option ranks first")  # fmt: skip
+        page.line(text.format(n=decision.stability.draws), style="dim")
+    kin = [
+        _("{n} x {name} ({score:.2f}, as {first})").format(
+            n=v.count, name=v.accelerator, score=v.total, first=o.rank
+        )
+        for o in decision.recommendations[:EXAMPLES]
+        for v in o.variants[:2]
+    ]
+    if kin:
+        page.line(_("Of the same kinds: {names}").format(names=", ".join(kin)), style="dim")
 
 
 def _speed_heading(key: str | None) -> str:
@@ -146,6 +175,24 @@ def _winner(page: Page, option: Option) -> None:
     for key, estimate in option.performance.items():
         page.bullet(f"{metric_label(key)}: {metric_text(key, estimate)}")
     _cost(page, option)
+
+
+def _framework(page: Page, option: Option) -> None:
+    """Evidence of the framework, the second choice, and why the others lost."""
+    lines = framework_lines(option.framework)
+    if lines:
+        page.heading(_("Framework"))
+        for line in lines:
+            page.bullet(line)
+
+
+def _advice(page: Page, advice: Sequence[Advice]) -> None:
+    """Optimisations with their computed effect."""
+    if not advice:
+        return
+    page.heading(_("What pays"))
+    for item in advice:
+        page.bullet(f"{item.text} [{item.code}]")
 
 
 def _memory(page: Page, option: Option) -> None:
@@ -226,6 +273,9 @@ def fit_text(answer: FitAnswer, style: Style | None = None) -> str:
         page.heading(_("Memory"))
         show_memory(page, answer.option.memory, answer.footprint_gib)
     show_reach(page, answer)
+    if answer.option is not None and answer.state != "no":
+        _framework(page, answer.option)
+    _advice(page, answer.advice)
     _notes(page, _("Why"), answer.reasons)
     if answer.option is not None:
         _notes(page, _("Warnings"), answer.option.warnings, mark="!", style="yellow")

@@ -136,7 +136,7 @@ def _skips(page: Page, validation: Validation) -> None:
 
     counts = Counter(skip.code for skip in validation.skipped)
     for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        page.bullet(f"{code} ({count}): {SKIP_REASONS.get(code, '')}".rstrip(": "))
+        page.bullet(f"{code} ({count}): {_(SKIP_REASONS.get(code, ''))}".rstrip(": "))
 
 
 def _worst(page: Page, rows: Sequence[Prediction], count: int) -> None:
