@@ -66,6 +66,18 @@ def test_frames_have_units_and_no_invented_zero(answer):
     assert gpuselect.compare("hgx-8-h100", "nvl72-gb200").rows()
 
 
+def test_compare_with_a_workload_says_what_estimate_says():
+    """The same rate as `estimate` on the same card; frameworks get rows of their own."""
+    work = {"task": "inference", "model": "llama-3.1-8b", "concurrency": 16}
+    table = gpuselect.compare("1xl4", "1xl40s", workload=work).to_frame()
+    columns = [name for name in table.columns if name != "unit"]
+    for column, card in zip(columns, ("1xl4", "1xl40s"), strict=True):
+        rate = gpuselect.estimate(card, work).to_dict()["performance"]["output_tok_s"]["value"]
+        assert table.loc["output_tok_s", column] == pytest.approx(rate, rel=1e-3)
+    frameworks = gpuselect.compare("vllm", "sglang", task="inference", model="llama-3.1-8b", gpus=["h100"])
+    assert "best_option" in frameworks.to_frame().index
+
+
 def test_notebook_cells_are_escaped_tables(answer):
     """Each answer shows itself."""
     for shown in (answer, gpuselect.estimate("l4", ASKED), gpuselect.compare("a100", "h100")):

@@ -368,7 +368,7 @@ def test_frameworks_without_a_workload() -> None:
     """Three frameworks by loose names; a card among them is an error as before."""
     code, out = command("compare", "torch", "jax", "tf", "--format", "markdown")
     assert code == 0
-    assert "PyTorch (DDP)" in out
+    assert "PyTorch" in out
     assert "TensorFlow" in out
     assert command("compare", "torch", "h100")[0] == 2
 

@@ -96,3 +96,14 @@ def test_csv_holds_no_formula(start):
     assert cells.lstrip('"').startswith("'")
     assert ",-1.5," in cells
     assert f",'{start}x;y" in cells or f",\"'{start}x;y" in cells
+
+
+def test_tables_with_old_line_ends_and_huge_cells(tmp_path):
+    """A price list from an old spreadsheet is read, a cell of a megabyte refused."""
+    from gpuselect.readers.price_rows import COLUMNS, parse_prices
+
+    head = ",".join(COLUMNS)
+    with pytest.raises(CatalogError, match="columns must be"):
+        parse_prices("a,b\r1,2\r", name="x.csv")
+    with pytest.raises(CatalogError, match=r"x\.csv: field larger"):
+        parse_prices(f'{head}\n"{"x" * 1_000_000}"\n', name="x.csv")

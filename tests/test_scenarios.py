@@ -21,7 +21,7 @@ CASES = TOOL["load_cases"]()
 CATALOG = TOOL["load_catalog"]()
 # Floors [%], one or two scenarios below what docs/scenarios.md says: raise them with it.
 FLOORS = {
-    ("scenarios", "fits", "fails"): 86.0,
+    ("scenarios", "fits", "fails"): 88.0,
     ("placements", "fits", "fails"): 95.0,
     ("scenarios", "pick"): 80.0,
     ("scenarios", "card"): 26.0,

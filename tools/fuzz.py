@@ -174,7 +174,14 @@ def outcome(arguments: Sequence[str]) -> tuple[str, str]:
         fault = "a traceback"
     if "TooSlowError" in "".join(seen):
         fault = f"more than {LIMIT_S} s of work, or {12 * LIMIT_S} s"
-    if not fault and code in (0, 1) and "json" in arguments and "--format" in arguments and out.getvalue():
+    if (
+        not fault
+        and code in (0, 1)
+        and "json" in arguments
+        and not {"-h", "--help"} & {*arguments}
+        and "--format" in arguments
+        and out.getvalue()
+    ):
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(out.getvalue())
             return "", ""

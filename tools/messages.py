@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import csv
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -25,31 +26,32 @@ SOURCE = ROOT / "src" / "gpuselect"
 DATA = ROOT / "data"
 LOCALE = SOURCE / "locale"
 KEYWORDS = ("_", "N_", "Explanation")  # calls whose text arguments are messages
-CONSTANTS = (
-    "DETAILS",
-    "SKIP_REASONS",
-    "REASONS",
-)  # module-level texts that are translated where they are shown
-PLACEHOLDER = re.compile(r"\{([a-z_0-9]*)[^{}]*\}", re.IGNORECASE)
+# texts of a module that are translated where they are shown
+CONSTANTS = ("DETAILS", "SKIP_REASONS", "OF_THE_SYSTEM")
+PLACEHOLDER = re.compile(r"(?:\{[a-z_0-9]*(?:![rs])?(?::[^{}]*)?\}|<<\??[a-z_0-9]+>>)", re.IGNORECASE)
 
 
 def in_code(path: Path) -> Iterator[str]:
     """Messages of one module, in the order of the text."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KEYWORDS:
-            yield from (
-                a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)
-            )
+            yield from _texts(node.args)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if node.value is not None and any(isinstance(t, ast.Name) and t.id in CONSTANTS for t in targets):
                 yield from _of_constant(node.value)
 
 
+def _texts(values: Iterable[ast.expr]) -> Iterator[str]:
+    return (v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str))
+
+
 def _of_constant(value: ast.expr) -> Iterator[str]:
-    """The texts of a dictionary, or the paragraphs of a longer text; of examples the heading only."""
-    if isinstance(value, ast.Dict):
-        yield from (v.value for v in value.values if isinstance(v, ast.Constant) and isinstance(v.value, str))
+    """Texts of a tuple or a dictionary, or paragraphs of a longer text; of examples the heading only."""
+    if isinstance(value, ast.Tuple):
+        yield from _texts(value.elts)
+    elif isinstance(value, ast.Dict):
+        yield from _texts(value.values)
     elif isinstance(value, ast.Constant) and isinstance(value.value, str):
         for part in value.value.split("\n\n"):
             if part.startswith("\b\n"):
@@ -64,6 +66,8 @@ def in_data() -> Iterator[tuple[str, str]]:
         for entry in yaml.safe_load((DATA / name).read_text(encoding="utf-8")):
             for key in keys:
                 yield from ((name, text) for text in _words(entry.get(key)))
+    with (DATA / "power_measured.csv").open(encoding="utf-8", newline="") as table:
+        yield from (("power_measured.csv", row["workload"]) for row in csv.DictReader(table))
     for path in sorted((DATA / "launch").glob("*.yaml")):
         template = yaml.safe_load(path.read_text(encoding="utf-8"))
         for step in template.get("steps", ()):
@@ -102,9 +106,8 @@ def placeholders(text: str) -> list[str]:
 
 def faults(translations: Mapping[str, str], messages: Mapping[str, list[str]]) -> list[str]:
     """What keeps a catalog from being complete."""
-    found = [
-        f"not translated: {m!r} ({places[0]})" for m, places in messages.items() if not translations.get(m)
-    ]
+    missing = [message for message in messages if not translations.get(message)]
+    found = [f"not translated: {message!r} ({messages[message][0]})" for message in missing]
     found += [f"no longer used: {m!r}" for m in translations if m and m not in messages]
     for message in messages:
         text = translations.get(message, "")

@@ -185,7 +185,7 @@ def sentence_of(advice: Advice, what: str) -> str:
         parts.append(text.format(a=_number(advice.usd[0]), b=_number(advice.usd[1]), per=advice.usd_per))
     if advice.energy_ratio is not None:
         parts.append(_("energy x {r:.2f}").format(r=advice.energy_ratio))
-    effect = ", ".join(parts)
+    effect = _(", ").join(parts)
     risk = advice.accuracy_risk or _("not known")
     verb = _("in use") if advice.in_use else _("would pay")
     if advice.code in BOUNDS:

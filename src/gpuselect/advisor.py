@@ -14,7 +14,7 @@ from gpuselect.curves import field_of_cards, scaling_of
 from gpuselect.decision import Advice, Change, Decision, FitAnswer, Limit, Miss, Note, Option
 from gpuselect.deployment import Field, build_field
 from gpuselect.headroom import changes_for, limits_of
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.job import ServingJob
 from gpuselect.judging import Judged, judge, options_of, resolve_job, search, searched
 from gpuselect.names import accuracy_text, resolve_accelerator, series_of
@@ -67,7 +67,7 @@ def chosen_variant(
         model=model.id, accuracy=accuracy_text(model), n=len(found)
     )
     if failed:
-        text += _("; more accurate ones miss the bounds: {names}").format(names=", ".join(failed))
+        text += _("; more accurate ones miss the bounds: {names}").format(names=_(", ").join(failed))
     return one, Note("variant-chosen", text)
 
 
@@ -195,7 +195,7 @@ def estimate(
         detailed(o, workload=workload, catalog=catalog, defaults=defaults, today=today)
         for o in sorted(options, key=speed_key)
     ]
-    reasons = [replace(n, text=f"{name}: {n.text}") for name, n in field.rejections.items()]
+    reasons = [replace(n, text=labelled(name, n.text)) for name, n in field.rejections.items()]
     reasons += [memory_note(c, field.sites[c.site]) for c in found.nearest.values()]
     if not options and not reasons:
         reasons.append(none_note(job, workload))

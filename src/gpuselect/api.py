@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuselect import advisor, comparison
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog, Framework
+from gpuselect.comparison import Row
 from gpuselect.decision import Decision, FitAnswer, Option
 from gpuselect.errors import InputError
 from gpuselect.framework_comparison import compare_frameworks
@@ -30,6 +31,7 @@ from gpuselect.readers.model_files import with_model_file
 from gpuselect.readers.profiles import load_judgement
 from gpuselect.tco import CostDefaults
 from gpuselect.workload import Workload
+from gpuselect.workload_comparison import framework_rows, workload_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,10 +197,16 @@ def estimate(
     return Fit(advisor.estimate(work, hardware, cards, calibration, defaults))
 
 
-def compare(*names: str, catalog: Catalog | None = None, overlays: Folders = ()) -> Comparison:
+def compare(
+    *names: str,
+    catalog: Catalog | None = None,
+    overlays: Folders = (),
+    workload: Workload | Mapping[str, object] | None = None,
+    **keys: object,
+) -> Comparison:
     """Figures of two or more accelerators (or groups such as 8xh100, systems, frameworks) side by side.
 
-    What a workload gets on each is asked of `estimate`.
+    With a workload (a mapping, or its keys by name), also what each gets from it.
 
     >>> compare("a100", "h100").to_dict()["accelerators"]
     ['a100-sxm4-80gb', 'h100-sxm5-80gb']
@@ -206,14 +214,48 @@ def compare(*names: str, catalog: Catalog | None = None, overlays: Folders = ())
     if len(names) < 2:
         raise InputError(_("compare needs at least two accelerators, for example: a100 h100"))
     known = catalog or load_catalog(overlays=_paths(overlays))
-    if all(name.lower() in known.systems for name in names):
-        return Comparison(comparison.compare_systems([known.systems[n.lower()] for n in names], known))
+    asked = _inputs(workload, keys, known, overlays)[0] if workload is not None or keys else None
     if frameworks := _frameworks(names, known):
-        return Comparison(compare_frameworks(frameworks, known))
-    groups = [_group(name, known) for name in names]
-    if all(count is None for count, _card in groups):
-        return Comparison(comparison.compare_specs([card for _count, card in groups], known))
-    return Comparison(comparison.compare_groups([(count or 1, card) for count, card in groups], known))
+        table = compare_frameworks(frameworks, known)
+        return Comparison(replace(table, rows=(*table.rows, *_of_frameworks(frameworks, asked))))
+    if all(name.lower() in known.systems for name in names):
+        systems = [known.systems[name.lower()] for name in names]
+        table = comparison.compare_systems(systems, known)
+        groups: list[tuple[int | None, Accelerator]] = [
+            (int(s.accelerators_per_node), known.accelerators[s.accelerators[0]]) for s in systems
+        ]
+    else:
+        groups = [_group(name, known) for name in names]
+        if all(count is None for count, _card in groups):
+            table = comparison.compare_specs([card for _count, card in groups], known)
+        else:
+            table = comparison.compare_groups([(count or 1, card) for count, card in groups], known)
+    return Comparison(replace(table, rows=(*table.rows, *_of_groups(groups, asked))))
+
+
+def _of_groups(groups: Sequence[tuple[int | None, Accelerator]], asked: Asked | None) -> list[Row]:
+    """What a workload gets from each group."""
+    if asked is None:
+        return []
+    work, catalog, calibration, defaults = asked
+
+    def ask(count: int, card: str) -> FitAnswer:
+        return advisor.estimate(work, [(count, card)], catalog, calibration, defaults)
+
+    return workload_rows(groups, ask=ask, most=work.max_count)
+
+
+def _of_frameworks(frameworks: Sequence[Framework], asked: Asked | None) -> list[Row]:
+    """What a workload gets from each framework."""
+    if asked is None:
+        return []
+    work, catalog, calibration, defaults = asked
+
+    def ask(framework: Framework) -> Decision:
+        one = work.model_copy(update={"frameworks": (framework.id,)})
+        return advisor.recommend(one, catalog, calibration, defaults)
+
+    return framework_rows(frameworks, ask=ask)
 
 
 def _frameworks(names: Sequence[str], catalog: Catalog) -> list[Framework]:

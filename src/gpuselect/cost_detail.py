@@ -21,7 +21,7 @@ from gpuselect.costs import (
     where,
 )
 from gpuselect.decision import BreakEven, Cost, Note, Option, RegionPrice, TermPrice
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 from gpuselect.performance import run_hours
 from gpuselect.tco.defaults import CostDefaults
 from gpuselect.tco.ownership import (
@@ -82,7 +82,7 @@ def _items(deal: Deal) -> tuple[tuple[str, float, str], ...]:
     if cost.services_per_hour_usd:
         items.append((_("storage and egress"), cost.services_per_hour_usd, "hour"))
     if deal.purchase is not None:
-        items += [(what, usd, "once") for what, usd in _parts(deal.purchase) if usd]
+        items += [(what, usd, N_("once")) for what, usd in _parts(deal.purchase) if usd]
         capital = capital_per_year(
             acquisition=deal.purchase.total, residual=terms.residual, rate=terms.rate, years=terms.years
         )
@@ -201,7 +201,7 @@ def breakeven_text(breakeven: BreakEven, *, years: float) -> str:
     if months is not None and (share is None or share <= 1.0):
         text = _("the rent saved pays the purchase in {months:.0f} months")
         parts.append(text.format(months=months))
-    return "; ".join(parts) or _("renting costs less at any use")
+    return _("; ").join(parts) or _("renting costs less at any use")
 
 
 def _whole_years(deal: Deal) -> int:
@@ -311,12 +311,12 @@ def cost_assumptions(
     notes = [Note("default-energy", energy), Note("default-ownership", owned)]
     if left_out:
         text = _("not counted unless given: {flags}; taxes, spares and storage of your own never are")
-        notes.append(Note("not-counted", text.format(flags=", ".join(left_out))))
+        notes.append(Note("not-counted", text.format(flags=_(", ").join(left_out))))
     return tuple(notes)
 
 
 def _quantity(quantity: Quantity, unit: str) -> str:
     """A figure with its place, method and year."""
     about = [quantity.place.upper() if len(quantity.place) < 6 else quantity.place, quantity.method]
-    text = ", ".join(part for part in [*about, quantity.year] if part)
+    text = _(", ").join(part for part in [*map(_, about), quantity.year] if part)
     return f"{quantity.value:.3g} {unit}".strip() + f" ({text})"

@@ -24,7 +24,7 @@ from gpuselect.frameworks import (
     rows,
     support,
 )
-from gpuselect.i18n import N_, _
+from gpuselect.i18n import N_, _, labelled
 from gpuselect.plan import Plan
 
 WEIGHTS = {
@@ -186,8 +186,8 @@ def training_why(framework: Framework, plan: Plan) -> str:
     missing = missing_parallelism(framework, needs)
     if missing:
         text = _("nearest to the plan; {missing} is not among what it states for this stack")
-        return text.format(missing=", ".join(missing))
-    return _("covers what the plan needs: {used}").format(used=", ".join(needs) or _("one accelerator"))
+        return text.format(missing=_(", ").join(missing))
+    return _("covers what the plan needs: {used}").format(used=_(", ").join(needs) or _("one accelerator"))
 
 
 def explained_choice(
@@ -213,14 +213,14 @@ def explained_choice(
         lost=tuple(lost[:MOST_LOST]),
         vendors=vendors_open(chosen, catalog),
         evidence=_evidence_text(chosen),
-        aged=tuple(f"{claim}: {now}" for claim, now in chosen.aged.items()),
+        aged=tuple(labelled(claim, now) for claim, now in chosen.aged.items()),
     )
 
 
 def _evidence_text(framework: Framework) -> str:
     """Maturity with the date of its evidence."""
     parts = [str(part) for part in (framework.maturity, framework.evidence_date) if part]
-    return ", ".join(parts)
+    return _(", ").join(parts)
 
 
 def _outscored(framework: Framework, criteria: Mapping[str, float], own: Mapping[str, float]) -> Note:
@@ -253,7 +253,7 @@ def _refused(
         note = None if framework.id in able else gate(framework, accelerator, free)
         offers = ask.method in framework.methods and ask.family in framework.families
         if note is not None and note.code in SHOWN_GATES and offers:
-            found.append(Note(note.code, f"{framework.name}: {note.text}"))
+            found.append(Note(note.code, labelled(framework.name, note.text)))
     return found
 
 

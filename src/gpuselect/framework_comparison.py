@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.comparison import Cell, Comparison, Row, with_ratios
 from gpuselect.framework_choice import vendors_open
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.provenance import Fact, Figure
 
 
@@ -27,12 +27,12 @@ def _traits() -> tuple[tuple[str, str, Callable[[Framework], str | Figure | Fact
     return (
         ("backends", _("Runs on"), lambda f: _supported(f.backends)),
         ("min_compute_capability", _("Compute capability from"), lambda f: f.min_compute_capability),
-        ("methods", _("Tasks"), lambda f: ", ".join(f.methods)),
-        ("precisions", _("Precisions"), lambda f: ", ".join(f.precisions)),
-        ("weight_formats", _("Weight formats"), lambda f: ", ".join(f.weight_formats)),
+        ("methods", _("Tasks"), lambda f: _(", ").join(f.methods)),
+        ("precisions", _("Precisions"), lambda f: _(", ").join(f.precisions)),
+        ("weight_formats", _("Weight formats"), lambda f: _(", ").join(f.weight_formats)),
         ("parallelism", _("Parallelism"), lambda f: _supported(f.parallelism)),
-        ("execution", _("Execution"), lambda f: ", ".join(f.execution)),
-        ("deployment", _("Deployment"), lambda f: ", ".join(f.deployment)),
+        ("execution", _("Execution"), lambda f: _(", ").join(f.execution)),
+        ("deployment", _("Deployment"), lambda f: _(", ").join(f.deployment)),
         ("licence", _("Licence"), lambda f: f.licence),
         ("version", _("Version seen"), lambda f: f.version),
         ("maturity", _("State of the project"), lambda f: f.maturity),
@@ -44,7 +44,7 @@ def _traits() -> tuple[tuple[str, str, Callable[[Framework], str | Figure | Fact
 
 def _supported(traits: dict[str, Fact]) -> str:
     """Keys, with what is not full support in brackets."""
-    return ", ".join(key if how == "yes" else f"{key} ({how})" for key, how in traits.items())
+    return _(", ").join(key if how == "yes" else f"{key} ({how})" for key, how in traits.items())
 
 
 def _row(
@@ -72,6 +72,6 @@ def _vendor_row(frameworks: Sequence[Framework], catalog: Catalog) -> Row:
 
 def _aged_row(frameworks: Sequence[Framework]) -> Row:
     cells = tuple(
-        Cell("; ".join(f"{claim}: {now}" for claim, now in f.aged.items()) or None) for f in frameworks
+        Cell(_("; ").join(labelled(claim, now) for claim, now in f.aged.items()) or None) for f in frameworks
     )
     return Row("aged", _("Aged claims"), "", cells)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from gpuselect.catalog import Accelerator, Framework
 from gpuselect.decision import Note
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.plan import Plan
 
 SUPPORT_ORDER = {"yes": 0, "community": 1, "experimental": 2}
@@ -19,6 +19,7 @@ PRECISION_NAMES = {"tf32": "fp32", "mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4
 NEXT_FORMATS: Mapping[str, tuple[str, ...]] = {  # what stands in for a format, the nearest first
     "nvfp4": ("mxfp4", "int4-awq", "int4-gptq", "fp8", "q4_k_m", "fp16"),
     "mxfp4": ("nvfp4", "int4-awq", "int4-gptq", "fp8", "q4_k_m", "fp16"),
+    "int4-experts": ("nvfp4", "int4-awq", "fp8", "fp16"),
     "int4-awq": ("int4-gptq", "nf4", "q4_k_m", "fp8", "fp16"),
     "int4-gptq": ("int4-awq", "nf4", "q4_k_m", "fp8", "fp16"),
     "nf4": ("int4-awq", "int4-gptq", "q4_k_m", "fp8", "fp16"),
@@ -79,8 +80,8 @@ def hardware_gate(framework: Framework, accelerator: Accelerator, *, precision: 
     stacks = stacks_of(framework, accelerator)
     if not stacks:
         text = _("runs on {runs}; the card's stack is {has}")
-        has = ", ".join(accelerator.software) or _("unknown")
-        return Note("stack-unsupported", text.format(runs=", ".join(framework.backends), has=has))
+        has = _(", ").join(accelerator.software) or _("unknown")
+        return Note("stack-unsupported", text.format(runs=_(", ").join(framework.backends), has=has))
     has_cc = accelerator.compute_capability_number if "cuda" in stacks else None
     need = framework.min_compute_capability
     if need is not None and has_cc is not None and has_cc < need:
@@ -103,7 +104,7 @@ def _capability_text(what: str, need: float, has: float) -> str:
 
 
 def _names(traits: Iterable[str]) -> str:
-    return ", ".join(traits) or _("none")
+    return _(", ").join(traits) or _("none")
 
 
 def _format_gate(framework: Framework, accelerator: Accelerator, ask: Ask) -> Note | None:
@@ -119,7 +120,7 @@ def _format_gate(framework: Framework, accelerator: Accelerator, ask: Ask) -> No
         text = _("runs {name} weights on {allowed}, not on {stack}")
         return Note(
             "format-unsupported",
-            text.format(name=ask.weights, allowed=", ".join(allowed.split()), stack=", ".join(stacks)),
+            text.format(name=ask.weights, allowed=_(", ").join(allowed.split()), stack=_(", ").join(stacks)),
         )
     need, has = framework.format_min_capability.get(ask.weights), accelerator.compute_capability_number
     if need is not None and has is not None and "cuda" in stacks and has < need:
@@ -134,7 +135,7 @@ def _plan_gate(framework: Framework, ask: Ask) -> Note | None:
         text = _("states {known}, not {missing}")
         return Note(
             "parallelism-unsupported",
-            text.format(known=_names(framework.parallelism), missing=", ".join(missing)),
+            text.format(known=_names(framework.parallelism), missing=_(", ").join(missing)),
         )
     if ask.heads and ask.heads % ask.tp and framework.heads_divide is not None:
         text = _("tensor parallelism {tp} does not divide {heads} heads")
@@ -218,7 +219,7 @@ def explained(
     framework: Framework, note: Note, frameworks: Iterable[Framework], accelerator: Accelerator, ask: Ask
 ) -> Note:
     """The refusal as a sentence with the framework's name and the nearest alternative."""
-    text = f"{framework.name}: {note.text}"
+    text = labelled(framework.name, note.text)
     other = alternative(framework, note, frameworks, accelerator, ask)
     return replace(note, text=text + _("; nearest: {other}").format(other=other) if other else text)
 

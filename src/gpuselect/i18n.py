@@ -16,6 +16,11 @@ LANGUAGES = ("en", "zh")
 VARIABLE = "GPUSELECT_LANG"
 LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 QUOTED = re.compile(r'^(?:msgid |msgstr )?"(.*)"$')
+OF_THE_SYSTEM = (  # reasons that an operating system gives in English
+    "No such file or directory", "Permission denied", "Is a directory", "Not a directory",
+    "File name too long", "No space left on device", "Read-only file system", "File exists",
+    "Too many open files",
+)  # fmt: skip
 ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _chosen: dict[str, str] = {}  # "flag", "setting": the language that each of them names
 
@@ -48,7 +53,7 @@ def flag_language(arguments: Sequence[str]) -> str | None:
 
 
 def use_language(flag: str | None = None, setting: str | None = None) -> None:
-    """Speak the language of the flag, else of the setting, else of the environment; unknown ones are skipped."""  # noqa: E501
+    """Speak the language of the flag, else GPUSELECT_LANG, else of the setting, else the locale."""
     _chosen.clear()
     _chosen.update({key: name for key, name in (("flag", flag), ("setting", setting)) if name})
     _messages.cache_clear()
@@ -119,6 +124,24 @@ def _(message: str) -> str:
     '2 cards'
     """
     return _messages().get(message, message)
+
+
+def labelled(name: str, text: object) -> str:
+    """A name and what it is, in one line.
+
+    >>> labelled("Cost", "$2")
+    'Cost: $2'
+    """
+    return _("{name}: {text}").format(name=name, text=text)
+
+
+def full_stop(text: str) -> str:
+    """A sentence with its full stop.
+
+    >>> full_stop("It fits")
+    'It fits.'
+    """
+    return _("{text}.").format(text=text)
 
 
 def paragraphs(text: str) -> str:

@@ -24,7 +24,10 @@ TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, tab
 DEFAULT_SEQ_LEN = 4096
 DEFAULT_DEADLINE_S = 30 * 86_400.0
 # words of a model's native precision -> weight format; experts, which are most of a mixture, come first
-NATIVE_FORMATS = (("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("int4", "int4-awq"), ("fp8", "fp8"))
+NATIVE_FORMATS = (
+    ("mxfp4", "mxfp4"), ("nvfp4", "nvfp4"), ("int4 experts", "int4-experts"), ("int4", "int4-awq"),
+    ("fp8", "fp8"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +228,10 @@ def native_format(model: Model | None) -> str:
 
 def _weights(workload: Workload, catalog: Catalog, notes: list[Note]) -> WeightFormat:
     """The format asked for, else the one the model was published in, else bf16."""
-    if workload.weights is not None:
-        return resolve_format(workload.weights, catalog)
     native = native_format(resolve_model(workload.model, catalog)) if workload.model else ""
+    meant = workload.weights == "int4" and native == "int4-experts"  # a width alone: as published
+    if workload.weights is not None and not meant:
+        return resolve_format(workload.weights, catalog)
     if native:
         found = resolve_format(native, catalog)
         text = _("{name} weights, as the model was published").format(name=found.name)

@@ -65,9 +65,12 @@ def estimate(on: str, workload: dict[str, Any]) -> dict[str, Any]:
     return api.estimate(on, workload).to_dict()
 
 
-def compare(cards: list[str]) -> dict[str, Any]:
-    """Two or more accelerators side by side: figures of the catalog and cheapest prices."""
-    return api.compare(*cards).to_dict()
+def compare(cards: list[str], workload: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Two or more accelerators side by side: figures of the catalog and cheapest prices.
+
+    With a workload also what each gets from it: plan, memory, speed and cost.
+    """
+    return api.compare(*cards, workload=workload).to_dict()
 
 
 def explain(code: str) -> dict[str, str]:

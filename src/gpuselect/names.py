@@ -45,7 +45,7 @@ def _unknown(
     near = get_close_matches(wanted, names, n=3, cutoff=0.5)
     spelled = get_close_matches(wanted, list(spellings), n=1, cutoff=0.8)
     near = list(dict.fromkeys([*spelled, *inside, *near]))
-    hint = _("; did you mean {near}?").format(near=", ".join(near[:3])) if near else ""
+    hint = _("; did you mean {near}?").format(near=_(", ").join(near[:3])) if near else ""
     return InputError(
         _("unknown {what} {name!r}{hint} (gpuselect list {listing})").format(
             what=what, name=name, hint=hint, listing=listing

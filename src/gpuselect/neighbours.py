@@ -20,7 +20,7 @@ from gpuselect.accuracy.streams import request_of, score_streams
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog, Model
 from gpuselect.decision import Neighbour
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 from gpuselect.names import squeeze
 from gpuselect.network_job import VideoJob
 from gpuselect.ranking import kind_of
@@ -38,6 +38,10 @@ RATES = ("tokens_per_s_per_accel", "samples_per_s_total", "output_tok_s_total", 
          "requests_or_images_per_s_total")  # fmt: skip
 VERSION = re.compile(r"[ ,+/-]*\bv?\d+\.\d.*")
 LENGTHS = ("seq_len", "input_len", "output_len", "batch_or_concurrency", "image_size")
+COLUMNS = (  # of the measured rows, as `_cell_terms` names them
+    N_("seq len"), N_("input len"), N_("output len"), N_("batch or concurrency"), N_("image size"),
+    N_("method"), N_("mode"), N_("framework"), N_("engine"), N_("compute precision"), N_("weight precision"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +142,11 @@ def _cell_terms(row: Row, query: Query) -> list[tuple[float, str]]:
         given = row.get(key, "")
         if given and asked and not any(word in given.lower() for word in asked):
             size = 1.5 if key in ("method", "mode") else 0.5
-            terms.append((size, f"{key.replace('_', ' ')} {short(given)}"))
+            terms.append((size, f"{_(key.replace('_', ' '))} {short(given)}"))
     for key in LENGTHS:
         given_number, wanted = number(row, key), query.numbers.get(key, 0.0)
         if given_number > 0 and wanted > 0 and given_number != wanted:
-            text = f"{key.replace('_', ' ')} {given_number:g}"
+            text = f"{_(key.replace('_', ' '))} {given_number:g}"
             terms.append((0.3 * abs(log2(given_number / wanted)), text))
     return terms
 
@@ -163,7 +167,7 @@ def nearest_streams(
         Neighbour(
             row_id=row["row_id"], title=_("DeepStream stream tables"),
             reference=row["source"].split(", quoted")[0], as_of="",
-            what=", ".join(p for p in (f"1 × {row['hardware']}", row["model"], row["codec"]) if p),
+            what=_(", ").join(p for p in (f"1 × {row['hardware']}", row["model"], row["codec"]) if p),
             metric="streams", measured=score.measured, predicted=score.predicted,
             differs=_stream_differs(row, card, job, catalog),
             same_card=accelerator_of(row, catalog).id == card.id,
@@ -209,7 +213,7 @@ def _neighbour(near: _Near, query: Query, catalog: Catalog, calibration: Calibra
     ]
     return Neighbour(
         row_id=row["row_id"], title=row.get("source_title", ""), reference=row.get("source_ref", ""),
-        as_of=row.get("date", ""), what=", ".join(part for part in what if part), metric=near.metric,
+        as_of=row.get("date", ""), what=_(", ").join(part for part in what if part), metric=near.metric,
         measured=number(row, near.metric), predicted=_predicted(predict, near, catalog, calibration),
         differs=near.differs, same_card=near.same_card,
     )  # fmt: skip

@@ -135,7 +135,7 @@ def stated_network(workload: Workload) -> Model:
     family = workload.family or "cnn"
     if family not in STATED_FAMILIES:
         text = _("unknown family {name!r}; allowed: {all}")
-        raise InputError(text.format(name=family, all=", ".join(STATED_FAMILIES)))
+        raise InputError(text.format(name=family, all=_(", ").join(STATED_FAMILIES)))
     figures = {
         "params_b": workload.params.total / 1e9, "gmacs_per_sample": workload.gmacs,
         "activations_m": workload.activations and workload.activations / 1e6,
@@ -236,7 +236,7 @@ def _optimizer_bytes(workload: Workload, network: Network, training: bool, notes
              "adamw-8bit": 2.0}  # fmt: skip
     if name not in known:
         text = _("unknown optimizer {name!r}; allowed: {all}")
-        raise InputError(text.format(name=name, all=", ".join(known)))
+        raise InputError(text.format(name=name, all=_(", ").join(known)))
     if workload.optimizer is None:
         notes.append(Note("default-optimizer", _("{name} optimizer").format(name=name)))
     return known[name]

@@ -12,7 +12,7 @@ from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Note,
 from gpuselect.deployment import covered, method_and_family, target_of
 from gpuselect.framework_choice import best, named, training_why
 from gpuselect.frameworks import Ask, parallel_needs
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes
@@ -40,9 +40,9 @@ def memory_fit(candidate: Candidate) -> MemoryFit:
     """Memory of a candidate in GiB, term by term."""
     memory = candidate.memory
     parts = {
-        "weights": memory.weights, "gradients": memory.gradients, "optimizer": memory.optimizer,
-        "activations": memory.activations, "kv_cache": memory.kv_cache,
-        "temporaries": memory.temporaries, "overhead": memory.overhead,
+        N_("weights"): memory.weights, N_("gradients"): memory.gradients, N_("optimizer"): memory.optimizer,
+        N_("activations"): memory.activations, N_("kv_cache"): memory.kv_cache,
+        N_("temporaries"): memory.temporaries, N_("overhead"): memory.overhead,
     }  # fmt: skip
     return MemoryFit(
         per_accelerator_gib=float(memory.total) / GIB,
@@ -86,7 +86,7 @@ def warnings_of(
         notes.append(Note("legacy-part", text))
     assumed = site.accelerator.assumed
     if assumed:
-        text = _("assumed in the catalog: {keys}").format(keys=", ".join(assumed[:4]))
+        text = _("assumed in the catalog: {keys}").format(keys=_(", ").join(assumed[:4]))
         notes.append(Note("assumed-figure", text))
     return tuple(notes)
 
@@ -206,4 +206,4 @@ def plan_sentence(option: Option) -> str:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
         parts.append(_("{kind} recompute").format(kind=RECOMPUTE[int(plan.recompute)]))
-    return ", ".join(parts) or _("one accelerator")
+    return _(", ").join(parts) or _("one accelerator")

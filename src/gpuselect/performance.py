@@ -154,7 +154,7 @@ def video_notes(candidate: Candidate, job: Job, site: Site, calibration: Calibra
         "encode": (_("encoder"), found.encode_limit), "memory": (_("memory"), found.memory_limit),
     }  # fmt: skip
     first = bottleneck(found)
-    others = ", ".join(f"{n} {v:.0f}" for k, (n, v) in limits.items() if k != first and v < MOST_STREAMS)
+    others = _(", ").join(f"{n} {v:.0f}" for k, (n, v) in limits.items() if k != first and v < MOST_STREAMS)
     text = _("the {stage} limits a device to {n:.0f} streams ({others})").format(
         stage=limits[first][0], n=limits[first][1], others=others
     )

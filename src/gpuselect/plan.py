@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-RECOMPUTE = ("none", "selective", "full")
+from gpuselect.i18n import N_
+
+RECOMPUTE = (N_("none"), N_("selective"), N_("full"))
 SCHEDULES = ("1f1b", "zero-bubble")
 ZERO_BUBBLE = SCHEDULES.index("zero-bubble")
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)

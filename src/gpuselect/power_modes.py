@@ -60,7 +60,7 @@ def mode_missing(accelerator: Accelerator, watts: float | None) -> Note | None:
     modes = modes_of(accelerator)
     if any(power <= watts for power in modes):
         return None
-    known = ", ".join(modes.values()) or _("none in the catalog")
+    known = _(", ").join(modes.values()) or _("none in the catalog")
     text = _("no power mode of {w:.0f} W or less; modes: {all}")
     return Note("power-mode", text.format(w=watts, all=known))
 

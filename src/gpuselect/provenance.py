@@ -116,7 +116,7 @@ class Fact(str):
         if not isinstance(fields["value"], str):
             raise ValueError(_("{value!r} is not text: quote it").format(value=fields["value"]))
         if extra := {"low", "high"} & set(fields):
-            raise ValueError(_("text has no {keys}").format(keys=", ".join(sorted(extra))))
+            raise ValueError(_("text has no {keys}").format(keys=_(", ").join(sorted(extra))))
         return cls(fields["value"], **{key: fields[key] for key in fields if key != "value"})
 
     @classmethod
@@ -135,10 +135,10 @@ def _long_form(raw: Any) -> Mapping[str, Any]:
         raise ValueError(_("a figure needs its source: write [{value}, source]").format(value=raw))
     if unknown := set(raw) - LONG_FORM_KEYS:
         text = _("unknown key {keys} in a figure")
-        raise ValueError(text.format(keys=", ".join(sorted(unknown))))
+        raise ValueError(text.format(keys=_(", ").join(sorted(unknown))))
     if not isinstance(raw["source"], str):
         raise ValueError(_("source {name!r} is not the name of a source").format(name=raw["source"]))
     if raw.get("status", "stated") not in STATUSES:
         text = _("status {name!r} is none of {names}")
-        raise ValueError(text.format(name=raw["status"], names=", ".join(STATUSES)))
+        raise ValueError(text.format(name=raw["status"], names=_(", ").join(STATUSES)))
     return raw

@@ -143,7 +143,7 @@ def criteria_weights(workload: Workload, judgement: Judgement) -> Mapping[str, f
             near = get_close_matches(name, CRITERIA, n=1)
             hint = _("; did you mean {name}?").format(name=near[0]) if near else ""
             text = _("weights: unknown criterion {name!r}{hint} (criteria: {names})")
-            raise InputError(text.format(name=name, hint=hint, names=", ".join(CRITERIA)))
+            raise InputError(text.format(name=name, hint=hint, names=_(", ").join(CRITERIA)))
     return given or profile_of(workload, judgement).weights
 
 
@@ -262,7 +262,7 @@ def reasons(option: Option, scored: Sequence[Option]) -> tuple[Note, ...]:
         if value >= max(o.score.criteria.get(name, 0.0) for o in scored) - 1e-9
     ]  # fmt: skip
     if ahead:
-        notes.append(Note("leads", _("best of all in {what}").format(what=", ".join(ahead))))
+        notes.append(Note("leads", _("best of all in {what}").format(what=_(", ").join(map(_, ahead)))))
     best_cost = min((c for o in scored if (c := run_cost(o))), default=None)
     cost = run_cost(option)
     if cost and best_cost and cost > 1.005 * best_cost:

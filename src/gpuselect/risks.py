@@ -38,12 +38,12 @@ def _supply(card: Accelerator, catalog: Catalog) -> Note:
     if len(renting) + len(selling) == 1:
         parts.append(_("one source only"))
     text = _("supply, by the price table: {parts}; a listed price is no delivery date")
-    return Note("supply", text.format(parts=", ".join(parts) or _("no offer, market figures at most")))
+    return Note("supply", text.format(parts=_(", ").join(parts) or _("no offer, market figures at most")))
 
 
 def _names(names: Sequence[str]) -> str:
     more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (_(" and {n} more").format(n=more) if more > 0 else "")
+    return _(", ").join(names[:NAMED]) + (_(" and {n} more").format(n=more) if more > 0 else "")
 
 
 def _price_age(option: Option, today: str) -> list[Note]:

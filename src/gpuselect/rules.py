@@ -300,7 +300,7 @@ def reject(accelerator: Accelerator, demands: Demands, *, runs: bool) -> Note | 
         if note is not None:
             return note
     if not runs:
-        stack = ", ".join(accelerator.software) or _("unknown")
+        stack = _(", ").join(accelerator.software) or _("unknown")
         return Note(
             "software-missing",
             _("no framework for {task} on {stack} in the catalog").format(task=demands.task, stack=stack),
@@ -392,7 +392,7 @@ def _precision(accelerator: Accelerator, demands: Demands) -> Note | None:
             "precision-unsupported",
             _("BF16 needs compute capability 8.0, the card has {cc}; use fp16").format(cc=capability),
         )
-    known = ", ".join(sorted(accelerator.dense_tflops)) or _("none")
+    known = _(", ").join(sorted(accelerator.dense_tflops)) or _("none")
     training = demands.task not in ("inference", "video")
     near = nearest_precision(accelerator, demands.precision, training=training)
     text = _("no {precision} rate for this card; it has: {known}").format(

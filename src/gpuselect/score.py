@@ -12,9 +12,11 @@ from typing import Any, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 
-CRITERIA = ("cost", "speed", "headroom", "energy", "ecosystem", "scalability", "risk")
+CRITERIA = (
+    N_("cost"), N_("speed"), N_("headroom"), N_("energy"), N_("ecosystem"), N_("scalability"), N_("risk"),
+)  # fmt: skip
 DECADES = 2.0  # of speed between the scores 1 and 0
 
 
@@ -34,7 +36,8 @@ class Profile(BaseModel):
     @model_validator(mode="after")
     def _shares_of_one(self) -> Self:
         if set(self.weights) != set(CRITERIA) or min(self.weights.values()) < 0.0:
-            raise ValueError(_("weights must name {names}, none below 0").format(names=", ".join(CRITERIA)))
+            text = _("weights must name {names}, none below 0")
+            raise ValueError(text.format(names=_(", ").join(CRITERIA)))
         if abs(sum(self.weights.values()) - 1.0) > 1e-6:
             raise ValueError(_("weights must add up to 1"))
         return self

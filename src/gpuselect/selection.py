@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuselect.decision import Note, Option
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.job import TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob
 from gpuselect.performance import run_hours
@@ -144,7 +144,9 @@ def closest_late(options: Sequence[Option], missed: Mapping[str, Note]) -> tuple
     for option in order:
         best.setdefault(option.accelerator, option)
     return tuple(
-        Note(missed[name].code, f"{name}: {missed[name].text}") for name in list(best)[:5] if name in missed
+        Note(missed[name].code, labelled(name, missed[name].text))
+        for name in list(best)[:5]
+        if name in missed
     )
 
 

@@ -227,7 +227,7 @@ def _certainty(
     )
     rest = sorted(((s, n) for n, s in shares.items() if n != first.accelerator and s >= 0.05), reverse=True)
     if rest:
-        names = ", ".join(f"{n} ({100 * s:.0f} %)" for s, n in rest[:3])
+        names = _(", ").join(f"{n} ({100 * s:.0f} %)" for s, n in rest[:3])
         text += _("; otherwise mostly {names}").format(names=names)
         if rest[0][0] > (first.win_share or 0.0):
             more = _(": {a} leads by the central estimates, {b} in more of the draws")
@@ -240,7 +240,7 @@ def _certainty(
             "within a tie: total to three digits, then lower cost, then fewer accelerators, then name"
         )
         more = _(" and {n} more").format(n=len(tied) - NAMED) if len(tied) > NAMED else ""
-        named = ", ".join(tied[:NAMED]) + more
+        named = _(", ").join(tied[:NAMED]) + more
         notes.append(Note("tie", text.format(a=first.accelerator, names=named)))
     return tuple(notes)
 

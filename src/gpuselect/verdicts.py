@@ -32,7 +32,7 @@ def none_note(job: Job, workload: Workload) -> Note:
         return Note("slo-missed", _("no plan meets the latency bounds or the demand"))
     if isinstance(job, NetworkJob):
         return Note("no-valid-plan", _("no batch per accelerator divides the global batch evenly"))
-    given = ", ".join(f"{k}={v}" for k, v in pins(workload).items()) or _("none")
+    given = _(", ").join(f"{k}={v}" for k, v in pins(workload).items()) or _("none")
     return Note(
         "no-valid-plan",
         _("no layout divides heads, layers, experts and batch evenly (pins: {pins})").format(pins=given),
@@ -42,7 +42,7 @@ def none_note(job: Job, workload: Workload) -> Note:
 def memory_note(candidate: Candidate, site: Site) -> Note:
     """Rejection for memory with its arithmetic."""
     fit = memory_fit(candidate)
-    terms = " + ".join(f"{key} {value:.1f}" for key, value in fit.breakdown_gib.items())
+    terms = " + ".join(f"{_(key)} {value:.1f}" for key, value in fit.breakdown_gib.items())
     text = _("{n} x {name}: {terms} = {need:.1f} GiB per card, {usable:.1f} GiB usable").format(
         n=candidate.plan.count, name=site.accelerator.id, terms=terms,
         need=fit.per_accelerator_gib, usable=fit.usable_gib,

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from gpuselect.errors import InputError
+from gpuselect.i18n import labelled
 from gpuselect.quantities import Money, Params, Resolution
 from gpuselect.workload_keys import read_keys
 
@@ -168,7 +169,7 @@ class Workload(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"]) or "workload"
-            raise InputError(f"{key}: {first['msg']}") from None
+            raise InputError(labelled(key, first["msg"])) from None
 
 
 def pins(workload: Workload) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuselect.catalog import PRECISIONS
 from gpuselect.errors import InputError
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.pipeline_keys import PIPELINE_PARSERS
 from gpuselect.quantities import (
     Latency,
@@ -259,8 +259,8 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
         try:
             parsed, note, also = _parts(_PARSERS[key](value))
         except InputError as error:
-            raise InputError(f"{key}: {error}") from None
-        notes += [f"{key}: {note}"] if note else []
+            raise InputError(labelled(key, error)) from None
+        notes += [labelled(key, note)] if note else []
         if key in _BARE_SECONDS and re.fullmatch(r"[\d.]+", str(value)):
             notes.append(_("{key}: {value} is read as seconds").format(key=key, value=value))
         for name, said in {key: parsed, **also}.items():

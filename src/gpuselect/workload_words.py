@@ -32,7 +32,7 @@ def choice(raw: object, *, words: Mapping[str, str]) -> str:
     text = word(raw)
     if text in words:
         return words[text]
-    allowed = ", ".join(dict.fromkeys(words.values()))
+    allowed = _(", ").join(dict.fromkeys(words.values()))
     close = get_close_matches(text, words, n=1)
     message = _("{raw!r} is not one of {allowed}").format(raw=raw, allowed=allowed)
     if close:

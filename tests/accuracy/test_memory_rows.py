@@ -31,14 +31,20 @@ def catalog():
 @cache
 def rows(layout):
     """The decoder rows of one of the shipped files."""
+    return [row for row in every(layout) if is_decoder(row, catalog())]
+
+
+@cache
+def every(layout):
+    """The rows of one of the shipped files."""
     (path,) = [path for path in default_files() if path.stem == layout]
-    return [row for row in read_measurements(path)[1] if is_decoder(row, catalog())]
+    return list(read_measurements(path)[1])
 
 
-def errors(layout, predict):
+def errors(layout, predict, *, of=rows):
     """Relative errors of the memory rows by slice."""
     found = {}
-    for row in rows(layout):
+    for row in of(layout):
         if "peak_mem_gb" not in row:
             continue
         result = predict(row, catalog(), CALIBRATION)
@@ -49,12 +55,12 @@ def errors(layout, predict):
 
 
 def test_training_rows_that_state_recipe_and_lengths_are_met():
-    """Median 12 %, 90 % of rows below 35 %; what is assumed is a slice of its own and counts apart."""
+    """Median 9 %, 90 % of rows below 30 %; what is assumed is a slice of its own and counts apart."""
     by_slice = errors("training", predict_training)
     stated = np.concatenate([e for name, e in by_slice.items() if name != "training memory assumed"])
     assert len(stated) > 120
-    assert np.median(stated) <= 0.12
-    assert np.quantile(stated, 0.9) <= 0.35
+    assert np.median(stated) <= 0.09
+    assert np.quantile(stated, 0.9) <= 0.3
     assert np.median(by_slice["training memory assumed"]) <= 0.25
 
 
@@ -66,8 +72,37 @@ def test_inference_rows_of_engines_that_do_not_preallocate_are_met():
     assert np.quantile(stated, 0.9) <= 0.25
 
 
+def networks(layout):
+    """The rows of one of the shipped files that are of no decoder."""
+    return [row for row in every(layout) if not is_decoder(row, catalog())]
+
+
+def test_networks_of_samples_are_met():
+    """Median 10 %; the tail is footprints of whole cards, and terms that docs/methodology.md lists."""
+    training = errors("training", predict_training, of=networks)["training memory of networks"]
+    serving = errors("inference", predict_inference, of=networks)["inference memory of networks"]
+    assert len(training) > 60
+    assert len(serving) > 80
+    assert np.median(training) <= 0.1
+    assert np.median(serving) <= 0.1
+    assert np.quantile(training, 0.9) <= 0.5
+    assert np.quantile(serving, 0.9) <= 0.5
+
+
+def test_decisions_on_fit_of_networks():
+    """98 % of what ran is said to fit; failures are few and half of them of unfused TensorFlow."""
+    fits = [
+        fit
+        for layout in ("training", "inference")
+        for row in networks(layout)
+        if isinstance(fit := fit_of_row(row, catalog(), CALIBRATION, serving=layout == "inference"), Fit)
+    ]
+    assert np.mean([fit.predicted for fit in fits if fit.measured]) >= 0.98
+    assert np.mean([not fit.predicted for fit in fits if not fit.measured]) >= 0.6
+
+
 def test_decisions_on_fit():
-    """97 % of what ran is said to fit; of what ran out of memory four in five are said not to."""
+    """97 % of what ran is said to fit; of what ran out of memory nine in ten are said not to."""
     fits = [
         fit
         for layout in ("training", "inference")
@@ -79,7 +114,7 @@ def test_decisions_on_fit():
     assert len(ran) > 2500
     assert len(failed) > 90
     assert np.mean(ran) >= 0.97
-    assert np.mean(failed) >= 0.8
+    assert np.mean(failed) >= 0.9
 
 
 def test_rows_without_lengths_or_recipe_are_assumed():
@@ -111,6 +146,26 @@ def test_memory_kinds_and_stacks():
     full = {"method": "full-ft", "n_accel": "8", "dp": "8", "zero_stage": "3"}
     assert need(framework="torchtune", **full) < need(framework="torchtitan", **full)
     assert need(offload="cpu", **full) < need(**full)
+
+
+def test_deepspeed_keeps_small_gradients_and_its_bf16_optimizer_large_ones():
+    """2 bytes of gradients beside what ZeRO divides, 4 more where they are accumulated in fp32."""
+    row = LLAMA | {"method": "pretrain", "n_accel": "8", "dp": "8", "zero_stage": "1", "micro_batch": "1",
+                   "framework": "Megatron-DeepSpeed"}  # fmt: skip
+
+    def need(**more):
+        return training_memory.memory_score(row | more, catalog(), CALIBRATION).predicted
+
+    more = need(notes="section 'Rebalancing layers'") - need()
+    assert more == pytest.approx(1.06 * 4.0 * 8.03, rel=0.02)
+
+
+def test_one_device_of_a_machine_shards_nothing():
+    """A configuration that takes one of four cards is that of one card."""
+    four = LLAMA | {"n_accel": "4", "framework": "LitGPT", "zero_stage": "3"}
+    one = training_memory.memory_score(LLAMA | {"framework": "LitGPT"}, catalog(), CALIBRATION)
+    noted = training_memory.memory_score(four | {"notes": "yaml devices=1"}, catalog(), CALIBRATION)
+    assert noted.predicted == pytest.approx(one.predicted)
 
 
 def test_the_cache_is_made_for_the_limit_and_copied_by_old_versions():

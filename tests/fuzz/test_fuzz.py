@@ -146,6 +146,7 @@ def test_a_row_with_another_word_for_recompute_is_skipped(capsys, tmp_path):
     path.write_text(
         "arch,precision,params_b,n_layers,hidden,heads,kv_heads,ffn,vocab,seq,batch,optimizer,recompute,peak_gib\n"
         "llama,bf16,1,16,2048,32,8,8192,128256,1024,1,adamw,perhaps,12\n"
+        "resnet,,0.04,101,,,,,,,8,sgd,none,15\n"
     )
     code, err = code_of(capsys, "validate", str(path), "--json")
     assert code == 0, err

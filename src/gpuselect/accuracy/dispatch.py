@@ -9,6 +9,7 @@ from gpuselect.accuracy import (
     decoder_training,
     inference_memory,
     memory_reference,
+    network_memory_rows,
     networks,
     training_memory,
 )
@@ -60,13 +61,13 @@ def predict_reference(row: Row, catalog: Catalog, calibration: Calibration) -> l
 
 
 def fit_of_row(row: Row, catalog: Catalog, calibration: Calibration, *, serving: bool) -> Fit | Skipped:
-    """Whether the row ran and whether its need is predicted to fit; decoders only."""
-    if not is_decoder(row, catalog):
-        return Skipped(row.get("row_id", ""), "family-not-covered")
+    """Whether the row ran and whether its need is predicted to fit."""
     if row.get("outcome", "ok") not in ("ok", "oom"):
         return Skipped(row.get("row_id", ""), "no-metric", row["outcome"])
     find = inference_memory.memory_fit if serving else training_memory.memory_fit
     try:
+        if not is_decoder(row, catalog):
+            return network_memory_rows.memory_fit(row, catalog, calibration, serving=serving)
         return find(row, catalog, calibration)
     except Skip as skip:
         return skipped(row, skip)

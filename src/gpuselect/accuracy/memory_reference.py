@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuselect.accuracy.records import Row, Scored, Skip
+from gpuselect.accuracy.reference_blocks import COVERED, STATES, other_peak
 from gpuselect.accuracy.rows import number, whole
 from gpuselect.calibration import BlockBytes, Calibration
 from gpuselect.catalog import Catalog
@@ -22,11 +23,9 @@ from gpuselect.units import GIB
 BLOCK_OF = {
     "llama": "llama", "qwen2": "llama", "qwen3": "qwen3", "gemma": "gemma", "gpt2": "gpt2", "bert": "bert",
     "gpt-neox": "gpt-neox", "opt": "opt", "vit": "bert", "mixtral": "mixtral", "qwen3-moe": "qwen3-moe",
-    "deepseek-v3": "deepseek",
+    "deepseek-v3": "deepseek", "falcon": "falcon", "bloom": "bloom",
 }  # fmt: skip
-# weights, gradients, AdamW moments, SGD momentum [B per parameter]
-STATES = {"bf16": (2.0, 2.0, 4.0, 2.0), "amp-bf16": (4.0, 4.0, 8.0, 4.0), "fp32": (4.0, 4.0, 8.0, 4.0)}
-UNMASKED = ("opt", "bert", "vit", "deepseek-v3")
+UNMASKED = ("opt", "bert", "vit", "deepseek-v3", "falcon", "bloom")
 NOT_EXPANDED = ("gpt2", "gpt-neox")
 # with a mask, more bytes of queries, of keys, of expanded keys, and of the mask per key
 MASKED = {"bf16": (0.0, -4.0, 4.0, 2.0), "amp-bf16": (2.0, -4.0, 2.0, 2.0), "fp32": (0.0, -8.0, 8.0, 4.0)}
@@ -38,14 +37,11 @@ ADAPTER_INPUT = 4.0  # output of the embedding, which requires gradients under r
 ADAPTER_DROPOUT = {"bf16": (20.0, 4.0, 4.0), "amp-bf16": (20.0, 4.0, 4.0), "fp32": (32.0, 8.0, 4.0)}
 FIRST_LAYER = 12.0  # of its dropped inputs, which need no gradient
 QK_NORM = 4.0  # per unit of queries, keys and heads, under autocast
+# plain kernel on CPUs, where heads are unlike, keys are expanded or a bias is added: per head and key
+PLAIN_SCORES = {"falcon": (4.0, 4.0, 4.0), "bloom": (6.0, 6.0, 4.0)}  # bf16, amp-bf16, fp32
+FALCON_HEADS = {"bf16": (10.0, -4.0), "amp-bf16": (10.0, -4.0), "fp32": (8.0, -8.0)}  # of hidden, of keys
 SCORES = 4.0  # per head and key: heads of unlike width fall to the plain kernel on CPUs
 UPDATE_COPIES = 2.0  # of the largest tensor, in the optimizer that loops
-BOTTLENECK_FROM = 50  # layers; smaller ResNets have basic blocks
-# bytes kept per element that a convolution or linear layer writes, means of the rows (they differ by 3 %)
-ELEMENT_BYTES = {
-    "basic": {"bf16": 4.60, "amp-bf16": 4.66, "fp32": 8.66},
-    "bottleneck": {"bf16": 3.96, "amp-bf16": 3.96, "fp32": 7.81},
-}
 DENSE_LAYER = {"bf16": (16.0, 8.0, 16.0), "amp-bf16": (24.0, 8.0, 16.0), "fp32": (24.0, 16.0, 272.0)}
 
 
@@ -56,8 +52,8 @@ def predict_reference(row: Row, calibration: Calibration, catalog: Catalog | Non
     """
     arch, precision = row.get("arch", ""), row.get("precision", "")
     words = words_of(row)
-    if arch == "resnet" and catalog is not None and number(row, "peak_gib") > 0:
-        return [_scored(row, _residual_network(row, catalog))]
+    if arch in COVERED and catalog is not None and number(row, "peak_gib") > 0:
+        return [_scored(row, other_peak(row, words, catalog))]
     if arch not in BLOCK_OF or precision not in STATES or words.get("experts_kernel") == "eager":
         raise Skip("arch-not-covered", " ".join((arch, precision, words.get("experts_kernel", ""))).strip())
     if number(row, "peak_gib") <= 0:
@@ -78,20 +74,6 @@ def _scored(row: Row, need: float) -> Scored:
         row.get("row_id", ""), "memory-reference", f"memory reference {row['arch']}", "peak_gib",
         number(row, "peak_gib"), need / GIB, "memory",
     )  # fmt: skip
-
-
-def _residual_network(row: Row, catalog: Catalog) -> float:
-    """Peak of a ResNet [B]: weights, states, and what each element that a layer writes is kept as."""
-    depth, precision = whole(row, "n_layers"), row["precision"]
-    model = catalog.models.get(f"resnet-{depth}")
-    if model is None or not model.activations_m or not model.image_size or precision not in STATES:
-        raise Skip("counts-missing", f"resnet-{depth}")
-    scale = (number(row, "image") / float(model.image_size)) ** 2 * whole(row, "batch")
-    weights, _gradients, adam, momentum = STATES[precision]
-    states = weights + (momentum if "sgd" in row.get("optimizer", "").lower() else adam)
-    copies = 2.0 if precision == "amp-bf16" else 0.0
-    kept = ELEMENT_BYTES["bottleneck" if depth >= BOTTLENECK_FROM else "basic"][precision]
-    return (states + copies) * number(row, "params_b") * 1e9 + kept * float(model.activations_m) * 1e6 * scale
 
 
 def words_of(row: Row) -> dict[str, str]:
@@ -151,6 +133,8 @@ def recipe_of_row(row: Row, shape: Shape, words: dict[str, str], calibration: Ca
         recipe = _adapted(recipe, row, shape, words)
     recipe = _with_dropout(recipe, row, words)
     recipe = _with_mask(recipe, row, shape, words)
+    if row["arch"] in PLAIN_SCORES:
+        recipe = _with_plain_attention(recipe, row, shape)
     if row["arch"] == "deepseek-v3":
         recipe = _with_dense_layers(recipe, row, shape, words, block)
     return recipe
@@ -212,6 +196,16 @@ def _with_mask(recipe: Recipe, row: Row, shape: Shape, words: dict[str, str]) ->
         recipe, act_rest=recipe.act_rest + (0.0 if row["arch"] in NOT_EXPANDED else more), mask_bytes=mask,
         mask_once=1.0 if row.get("recompute") == "full" else 0.0,
     )  # fmt: skip
+
+
+def _with_plain_attention(recipe: Recipe, row: Row, shape: Shape) -> Recipe:
+    """The plain kernel keeps scores; that of Falcon also takes queries, keys and values in fp32, as wide."""
+    precision = row["precision"]
+    scores = PLAIN_SCORES[row["arch"]][list(STATES).index(precision)]
+    of_hidden, of_keys = FALCON_HEADS[precision] if row["arch"] == "falcon" else (0.0, 0.0)
+    keys = of_keys * shape.n_kv_heads * shape.head_dim
+    return replace(recipe, score_bytes=scores, act_hidden=recipe.act_hidden + of_hidden,
+                   act_rest=recipe.act_rest + keys)  # fmt: skip
 
 
 def _with_dense_layers(

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
+from gpuselect.accuracy.network_memory_rows import inference_memory_gb, states_memory, training_memory_gb
 from gpuselect.accuracy.records import Row, Scored, Skip, Skipped, skipped
 from gpuselect.accuracy.rows import number, present
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.estimate.network import Network
-from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
 from gpuselect.estimate.vision import Pace, inference_pace, training_pace
-from gpuselect.network_job import SGD_KINDS
 from gpuselect.network_sites import inference_runtime, training_runtime
-from gpuselect.units import GB, GIB
 
 TRAINING_RATES = ("samples_per_s_total", "step_time_s", "tokens_per_s_per_accel")
 INFERENCE_RATES = ("requests_or_images_per_s_total", "latency_ms", "output_tok_s_total")
@@ -53,7 +51,7 @@ def _training(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scor
     values = {
         "samples_per_s_total": rate, "step_time_s": float(pace.seconds),
         "tokens_per_s_per_accel": rate * length / case.count,
-        "peak_mem_gb": _training_memory_gb(case, row, calibration),
+        "peak_mem_gb": training_memory_gb(case, row, calibration),
     }  # fmt: skip
     if "tokens_per_s_per_accel" in metrics and length == 1.0:
         metrics.remove("tokens_per_s_per_accel")
@@ -78,37 +76,16 @@ def training_pace_of(
     )  # fmt: skip
 
 
-def _training_memory_gb(case: Case, row: Row, calibration: Calibration) -> float:
-    sgd = "sgd" in row.get("optimizer", "").lower() or (
-        not row.get("optimizer") and case.network.kind in SGD_KINDS
-    )
-    memory = network_training_memory(
-        network=case.network, batch=case.batch, count=case.count, sharded=1, precision=case.precision,
-        optimizer_bytes=_moment_bytes(row, sgd=sgd),
-        saved_copies=calibration.network.saved_copies(case.network.kind),
-        context_bytes=0.0
-        if row.get("mem_kind") in ("allocated", "reserved")
-        else float(calibration.network.context_gib) * GIB,
-    )  # fmt: skip
-    return float(memory.total) / GB
-
-
-def _moment_bytes(row: Row, *, sgd: bool) -> float:
-    """Bytes of optimizer states per parameter: two fp32 moments, or two of 8 or 4 bits, or one."""
-    text = row.get("optimizer", "").lower()
-    if "4-bit" in text or "4bit" in text:
-        return 1.0
-    if "8-bit" in text or "8bit" in text or "fp8" in text:
-        return 2.0
-    return 4.0 if sgd else 8.0
-
-
 def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Scored]:
     metrics = present(row, (*INFERENCE_RATES, "peak_mem_gb"))
     if row.get("outcome", "ok") != "ok" or not metrics:
         raise Skip("no-metric")
     case = case_of(row, catalog, calibration, training=False)
     name = runtime_key(row)
+    if "peak_mem_gb" in metrics and not states_memory(row, name):
+        metrics.remove("peak_mem_gb")
+    if not metrics:
+        raise Skip("memory-preallocated", row.get("engine", ""))
     pace = inference_pace_of(case, name, calibration)
     rate, seconds = float(pace.rate), float(pace.seconds)
     if row.get("mode") == "server":
@@ -118,7 +95,7 @@ def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Sco
     values = {
         "requests_or_images_per_s_total": rate, "latency_ms": 1e3 * seconds,
         "output_tok_s_total": rate * (case.network.generated or 1.0),
-        "peak_mem_gb": _inference_memory_gb(case, name, calibration),
+        "peak_mem_gb": inference_memory_gb(case, row, name, calibration),
     }  # fmt: skip
     family = "vendor-tuned" if is_mlperf(row) else case.network.kind
     single = case.batch <= 1
@@ -148,19 +125,10 @@ def share_of(network: Network, cards: float) -> Network:
     )  # fmt: skip
 
 
-def _inference_memory_gb(case: Case, runtime: str, calibration: Calibration) -> float:
-    sizes = inference_runtime(runtime, case.precision, calibration, kind=case.network.kind)
-    memory = network_inference_memory(
-        network=case.network, batch=case.batch, count=case.count, weight_bytes=sizes.weight_bytes,
-        element_bytes=sizes.element_bytes, live_share=float(calibration.network.live_activations),
-        context_bytes=float(calibration.network.context_gib) * GIB,
-    )  # fmt: skip
-    return float(memory.total) / GB
-
-
 def _scored(row: Row, metric: str, value: float, cut: str, case: Case, interval: str) -> Scored:
     if metric == "peak_mem_gb":
-        cut, interval = f"{cut.split(maxsplit=1)[0]} memory of networks", "memory"
+        said = " assumed" if case.assumed else ""
+        cut, interval = f"{cut.split(maxsplit=1)[0]} memory of networks{said}", "memory"
     return Scored(
         row.get("row_id", ""), row.get("source_id", ""), cut, metric, number(row, metric), value, interval,
         case.assumed,

@@ -32,6 +32,7 @@ SKIP_REASONS: Mapping[str, str] = {
     "size-unknown": "Neither the row nor the catalog gives the size of the model.",
     "tail-latency": "Tail percentiles depend on arrivals and scheduling and are not predicted.",
     "technique-not-covered": "Speculative or multi-token decoding has no term in the model.",
+    "figure-doubtful": "The page itself doubts the row's memory.",
     "unit-doubtful": "The rate of the row would mean a training step of many minutes: its unit is another.",
     "ttft-under-load": "Time to first token under load is queueing and is not predicted.",
 }

@@ -39,6 +39,9 @@ LLAMA_2_VOCAB = 32_000  # arXiv 2307.09288, section 2.2
 LOAD = {"micro_batch", "global_batch", "seq_len"}  # without any of them a row says nothing about memory
 NO_ZERO_3 = re.compile(r"(?i)without (deepspeed )?zero[- ]?3")
 NAMED_RECOMPUTE = re.compile(r"(?i)recompute=(full|none)")
+FP32_GRADIENT = 4.0
+ACCUMULATES = re.compile(r"(?i)rebalancing layers|bf16 optimizer")  # the page: with it from that section on
+ONE_DEVICE = re.compile(r"(?i)\bdevices=1\b")
 PLAIN_FFN = 4.0  # FFN width over hidden width of blocks without a gate
 METHODS = {"full-ft": "full", "full": "full", "lora": "lora", "qlora": "qlora"}
 
@@ -141,8 +144,10 @@ def _open_plans(row: Row, case: MemoryCase, calibration: Calibration) -> Iterato
     """The row's plan, then what else it may have been."""
     plan = case.plan
     yield plan
-    stated = bool({"tp", "dp", "pp"} & set(row)) or case.method in ADAPTERS
-    known = "recompute" in row or stack_of(row, calibration).recompute_known
+    stack = stack_of(row, calibration)
+    sharded = row.get("zero_stage") == "3" and stack.states == "pure"  # FSDP alone: no tensor parallelism
+    stated = bool({"tp", "dp", "pp"} & set(row)) or case.method in ADAPTERS or sharded
+    known = "recompute" in row or stack.recompute_known
     kinds = (plan.recompute,) if known else (plan.recompute, 2)
     micro = (plan.micro_batch,) if {"micro_batch", "global_batch"} & set(row) else (1,)
     for tp, kind, batch in product((plan.tp,) if stated else (1, 2, 4, 8), kinds, micro):
@@ -194,6 +199,8 @@ def _plan(row: Row, stack: StackTraits, method: str) -> tuple[Plan, bool]:
     if named:
         plan = replace(plan, recompute=RECOMPUTE.index(str(recompute)))
     adapters = method in ADAPTERS
+    if ONE_DEVICE.search(row.get("notes", "")):  # of the cards of the machine
+        plan = replace(plan, count=1, dp=1, zero_stage=0, micro_batch=whole(row, "micro_batch"))
     if "zero_stage" not in row:
         alone = plan.tp == plan.pp == 1 and plan.dp > 1
         usual_zero = stack.zero if alone else plan.zero_stage
@@ -222,6 +229,7 @@ def recipe_of(
         optimizer=optimizer_of(row), lora_rank=whole(row, "lora_rank", 16), calibration=calibration,
         flash=stack.flash and not plain,
     )  # fmt: skip
+    name = row.get("framework", "").lower()
     weights, gradients, states = recipe.weight_bytes, recipe.gradient_bytes, recipe.optimizer_bytes
     extra, trained = recipe.trainable_weight_bytes, recipe.trainable_params
     if method not in ADAPTERS and precision not in ("fp32", "tf32"):
@@ -230,6 +238,8 @@ def recipe_of(
             weights, gradients, states = 2.0, 2.0, moments / 2.0 if moments > 4.0 else moments
         elif stack.states == "sharded":
             weights, gradients, states = 4.0, 4.0, moments
+        elif "deepspeed" in name:
+            gradients, states = _deepspeed_bytes(row, states)
     elif method in ADAPTERS and stack.states == "pure":
         extra, gradients, states = 2.0, 2.0, states / 2.0
     if method in ADAPTERS and EMBEDDINGS_TOO.search(row.get("notes", "")):
@@ -242,8 +252,22 @@ def recipe_of(
         trainable_weight_bytes=extra, trainable_params=trained, logits_bytes=stack.loss,
         checkpoint_bytes=0.0 if stack.offloads_checkpoints else recipe.checkpoint_bytes,
         sequence_parallel=not plain or _partitions(row), frees_gradients=stack.frees_gradients,
-        kept_logits=min(recipe.kept_logits, stack.loss),
+        kept_logits=min(recipe.kept_logits, stack.loss), root_unit="deepspeed" not in name,
+        gathered_bytes=2.0 if stack.states == "sharded" else 0.0,
     )  # fmt: skip
+
+
+def _deepspeed_bytes(row: Row, states: float) -> tuple[float, float]:
+    """Bytes of gradients and of optimizer states.
+
+    ZeRO keeps 16-bit gradients and, beside moments and master copy, the fp32 gradients of its share: 4 P and
+    16 P over the ranks, with stage 3 18 P over the ranks (DeepSpeed documentation, Memory Requirements). Its
+    bf16 optimizer also accumulates in fp32, which it does not shard (BigScience, chronicles of tr11-176B).
+    """
+    if row.get("zero_stage") == "3":
+        return 0.0, states + FP32_GRADIENT
+    accumulates = FP32_GRADIENT if ACCUMULATES.search(row.get("notes", "")) else 0.0
+    return 2.0 + accumulates, states + FP32_GRADIENT
 
 
 def _partitions(row: Row) -> bool:

@@ -150,7 +150,7 @@ def build() -> typer.Typer:
         lang: Annotated[  # read before: see `language`
             str | None,
             typer.Option(
-                "--lang", help=_("Language of the answer: en or zh (also GPUSELECT_LANG)."), metavar="en|zh"
+                "--lang", metavar="en|zh", help=_("Language of the answer: en or zh (also GPUSELECT_LANG).")
             ),
         ] = None,
         version: Annotated[

@@ -96,10 +96,15 @@ def price_line(change: dict[str, Any]) -> str:
     """One series as a sentence."""
     text = _("{provider} {instance}: ${old:,.2f}/h in {first}, ${new:,.2f}/h in {last} ({change:+.0f} %)")
     return text.format(
-        provider=change["provider"], instance=change["instance"], old=change["first_usd_per_hour"],
+        provider=change["provider"], instance=_(change["instance"]), old=change["first_usd_per_hour"],
         first=change["first"], new=change["last_usd_per_hour"], last=change["last"],
         change=change["change_pct"],
     )  # fmt: skip
+
+
+def in_words(rows: Rows) -> Rows:
+    """The rows of measured power with their workload in the user's language."""
+    return [{**row, "workload": _(row["workload"])} for row in rows]
 
 
 def cut(rows: Rows) -> tuple[Rows, str]:

@@ -22,6 +22,7 @@ from gpuselect.i18n import _
 if TYPE_CHECKING:
     from gpuselect.catalog import Accelerator, Catalog, Framework
     from gpuselect.comparison import Cell, Comparison, Row
+    from gpuselect.decision import Decision, FitAnswer
 
 FORMATS = ("table", "json", "markdown", "csv")
 GROUP = re.compile(r"\s*\d+\s*[x*×卡].*", re.IGNORECASE)
@@ -66,9 +67,7 @@ def run(arguments: Arguments) -> int:
     comparison = _specs(groups, catalog)
     rows = list(comparison.rows)
     if inputs is not None:
-        from gpuselect.cli.compare_rows import workload_rows
-
-        rows += workload_rows(groups, inputs)
+        rows += _workload_rows(groups, inputs)
     write_out(_rendered(comparison, rows, form, arguments))
     return 0
 
@@ -105,7 +104,6 @@ def _systems(
     names: Sequence[str], catalog: Catalog, inputs: Inputs | None, form: str, arguments: Arguments
 ) -> str:
     """Systems side by side; with a workload, that of one whole node of each."""
-    from gpuselect.cli.compare_rows import workload_rows
     from gpuselect.comparison import compare_systems
 
     systems = [catalog.systems[name.lower()] for name in names]
@@ -113,7 +111,7 @@ def _systems(
     rows = list(comparison.rows)
     if inputs is not None:
         nodes = [(int(s.accelerators_per_node), catalog.accelerators[s.accelerators[0]]) for s in systems]
-        rows += workload_rows(nodes, inputs)
+        rows += _workload_rows(nodes, inputs)
     return _rendered(comparison, rows, form, arguments)
 
 
@@ -133,14 +131,30 @@ def _compared(
     frameworks: Sequence[Framework], catalog: Catalog, inputs: Inputs | None, form: str, arguments: Arguments
 ) -> str:
     """Frameworks side by side, with the workload where there is one."""
-    from gpuselect.cli.framework_rows import framework_rows
+    from gpuselect.advisor import recommend
     from gpuselect.framework_comparison import compare_frameworks
+    from gpuselect.workload_comparison import framework_rows
 
     comparison = compare_frameworks(frameworks, catalog)
     rows = list(comparison.rows)
     if inputs is not None:
-        rows += framework_rows(frameworks, inputs)
+
+        def ask(framework: Framework) -> Decision:
+            one = inputs.workload.model_copy(update={"frameworks": (framework.id,)})
+            return recommend(one, inputs.catalog, inputs.calibration, inputs.defaults)
+
+        rows += framework_rows(frameworks, ask=ask)
     return _rendered(comparison, rows, form, arguments)
+
+
+def _workload_rows(groups: Sequence[tuple[int | None, Accelerator]], inputs: Inputs) -> list[Row]:
+    from gpuselect.advisor import estimate
+    from gpuselect.workload_comparison import workload_rows
+
+    def ask(count: int, card: str) -> FitAnswer:
+        return estimate(inputs.workload, [(count, card)], inputs.catalog, inputs.calibration, inputs.defaults)
+
+    return workload_rows(groups, ask=ask, most=inputs.workload.max_count)
 
 
 def _workload(arguments: Arguments) -> Any:

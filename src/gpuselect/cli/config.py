@@ -227,7 +227,8 @@ def _bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(FILE_BYTES + 1)
     except OSError as error:
-        raise InputError(_("cannot read {path}: {why}").format(path=path, why=error.strerror)) from None
+        text = _("cannot read {path}: {why}")
+        raise InputError(text.format(path=path, why=_(error.strerror or ""))) from None
 
 
 def _read_toml(path: Path) -> Mapping[str, Any]:

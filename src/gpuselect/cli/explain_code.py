@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags
 from gpuselect.cli.output import terminal_style, write_out
 from gpuselect.errors import InputError
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 
 if TYPE_CHECKING:
     from gpuselect.rules import Explanation
@@ -80,7 +80,8 @@ def catalog_rules(arguments: Arguments) -> dict[str, Explanation]:
         source = catalog.sources[entry.cite(cited)[0]].title if cited is not None else entry.rests_on
         risk = _("Accuracy risk: {risk}.").format(risk=entry.accuracy_risk or _("not known"))
         computed = _("The effect is computed: {how}.").format(how=entry.rests_on)
-        found[entry.id] = Explanation(f"{entry.name}: {entry.text} {computed} {risk}", source, entry.how)
+        text = labelled(entry.name, f"{entry.text} {computed} {risk}")
+        found[entry.id] = Explanation(text, source, entry.how)
     for framework in catalog.frameworks.values():
         for claim, now in framework.aged.items():
             code = re.sub(r"[^a-z0-9.]+", "-", claim.lower()).strip("-")

@@ -35,7 +35,9 @@ def exit_code_of(run: Callable[[], int], *, debug: bool) -> int:
     except OSError as error:  # a disk that is full, a file that may not be read
         what = error.filename or _("the output")
         _say(
-            _("error: cannot read or write {what}: {why}").format(what=what, why=error.strerror or error),
+            _("error: cannot read or write {what}: {why}").format(
+                what=what, why=_(error.strerror or str(error))
+            ),
             debug=debug,
         )
         _drop_output()

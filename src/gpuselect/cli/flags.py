@@ -151,7 +151,7 @@ def chosen_format(arguments: Arguments, formats: Sequence[str]) -> str:
         return formats[0]
     if given not in formats:
         text = _("unknown format {name!r}; allowed are {names}")
-        raise InputError(text.format(name=given, names=", ".join(formats)))
+        raise InputError(text.format(name=given, names=_(", ").join(formats)))
     return str(given)
 
 
@@ -181,7 +181,7 @@ def _over_settings(mapping: dict[str, Any], arguments: Arguments) -> dict[str, A
         return mapping
     from gpuselect.cli.output import note
 
-    said = ", ".join(f"{name}={setting.value} ({setting.origin})" for name, setting in made.items())
+    said = _(", ").join(f"{name}={setting.value} ({setting.origin})" for name, setting in made.items())
     note(_("from the configuration: {settings}").format(settings=said), arguments)
     return {**{name: setting.value for name, setting in made.items()}, **mapping}
 

@@ -12,7 +12,7 @@ from gpuselect.cli.flags import Arguments, Flag, chosen_format, workload_mapping
 from gpuselect.cli.load import catalog_of, overlays_of
 from gpuselect.cli.output import terminal_style, write_out
 from gpuselect.errors import InputError
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 
 if TYPE_CHECKING:
     from gpuselect.fleet import Fleet
@@ -60,7 +60,7 @@ def _planned(arguments: Arguments) -> Fleet:
         try:
             workload, own = with_model_file(Workload.from_mapping({**keys, **given}), catalog)
         except InputError as error:
-            raise InputError(f"{arguments['workloads']}: {name}: {error}") from None
+            raise InputError(labelled(labelled(arguments["workloads"], name), error)) from None
         workloads.append((name, workload, own))
     overlays = overlays_of({**arguments, "quiet": True})
     return plan_fleet(

@@ -22,16 +22,20 @@ from gpuselect.i18n import (
     _,
     flag_language,
     known_language,
+    labelled,
     language,
     use_language,
     use_setting,
 )
 
-OF_THE_PARSER = (N_("Show this message and exit."), N_("Options"), N_("Arguments"), N_("Commands"))
+OF_THE_PARSER = (
+    N_("Show this message and exit."), N_("Options"), N_("Arguments"), N_("Commands"), N_("required"),
+    N_("default: {default}"), N_("env var: {var}"),
+)  # fmt: skip
+CLOSE = r"(?: Did you mean (?P<close>.*?)\?| \(Possible options: (?P<many>.*)\))?"
 ERRORS = (  # what the parser says, as a pattern, and the sentence with its parts by name
-    (r"No such option: (?P<name>\S+?)\.?(?: Did you mean (?P<close>.*?)\?| \(Possible options: (?P<many>.*)\))?",  # noqa: E501
-     N_("no such option: {name}{hint}")),
-    (r"No such command '(?P<name>.*?)'\.(?: Did you mean (?P<close>.*?)\?)?", N_("no such command: {name}{hint}")),  # noqa: E501
+    (r"No such option: (?P<name>\S+?)\.?" + CLOSE, N_("no such option: {name}{hint}")),
+    (r"No such command '(?P<name>.*?)'\." + CLOSE, N_("no such command: {name}{hint}")),
     (r"Missing (?:argument|option|parameter):? '?(?P<name>.*?)'?\.?", N_("missing: {name}")),
     (r"Got unexpected extra arguments? \((?P<name>.*)\)", N_("not expected here: {name}")),
     (r"Got unexpected extra argument\(s\) \((?P<name>.*)\)", N_("not expected here: {name}")),
@@ -40,7 +44,8 @@ ERRORS = (  # what the parser says, as a pattern, and the sentence with its part
     (r"Invalid value for '?(?P<name>.*?)'?: .*", N_("{name} cannot have this value")),
     (r"Missing command\.", N_("no command given")),
 )  # fmt: skip
-CLOSING = frozenset("，。；：、）》」』！？…％,.;:)!?%")
+# what a line may be broken between: a stop belongs to what it follows
+PIECES = re.compile(r"\s+|(?:[!-~\u00a0-\u02ff]+|.)[，。；：、）》」』！？…％]*")
 
 
 def speak(arguments: Sequence[str]) -> None:
@@ -62,7 +67,7 @@ def checked(name: object, where: str) -> str | None:
         return None
     if (found := known_language(str(name))) is None:
         text = _("{where} is one of {names}, not {given!r}")
-        raise InputError(text.format(where=where, names=", ".join(LANGUAGES), given=name))
+        raise InputError(text.format(where=where, names=_(", ").join(LANGUAGES), given=name))
     return found
 
 
@@ -81,7 +86,7 @@ def _shows(text: str) -> bool:
 
 def show(error: Any) -> None:
     """A usage error on standard error, in the language of the call."""
-    if language() == "en":
+    if language() == "en" or type(error).__name__ == "NoArgsIsHelpError":  # that one is the help itself
         error.show()
         return
     context = getattr(error, "ctx", None)
@@ -127,7 +132,12 @@ def _teach_parser() -> None:
     def wrap_text(text: str, width: int = 78, *more: Any, **named: Any) -> str:
         return str((plain_wrap if language() == "en" else wrapped)(text, width, *more, **named))
 
-    core._ = _
+    core._ = _  # click's own way to a translation wants compiled files of its own domain
+
+    def write_heading(self: Any, heading: str) -> None:
+        self.write(" " * self.current_indent + labelled(_(heading), "").rstrip() + "\n")
+
+    formatter.write_heading = write_heading
     formatter.write_usage, formatter.write_dl, formatting.wrap_text = write_usage, write_dl, wrap_text
 
 
@@ -156,12 +166,12 @@ def wrapped(
 
 
 def _filled(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken at spaces and beside Chinese signs, none begins with a stop."""  # noqa: E501
+    """Lines of at most `width` columns, broken at spaces and beside Chinese signs, no stop at the start."""
     from gpuselect.report.console import cells
 
     lines = [""]
-    for piece in re.findall(r"\s+|[!-~\u00a0-\u02ff]+|.", text):
-        if cells(lines[-1]) + cells(piece) > width and piece not in CLOSING and lines[-1]:
+    for piece in PIECES.findall(text):
+        if cells(lines[-1]) + cells(piece) > width and lines[-1]:
             lines.append(piece.lstrip())
         else:
             lines[-1] += piece

@@ -58,7 +58,7 @@ def write_launch(folder: Path, option: Option | None, inputs: Inputs, arguments:
         templates=load_templates(overlays=overlays_of({**arguments, "quiet": True})),
     )  # fmt: skip
     write_folder(folder, texts, force=bool(arguments.get("force")))
-    names = ", ".join(texts)
+    names = _(", ").join(texts)
     note(
         _("wrote {n} files to {folder}: {names}").format(n=len(texts), folder=folder, names=names), arguments
     )
@@ -69,7 +69,7 @@ def write_folder(folder: Path, texts: Mapping[str, tuple[str, bool]], *, force: 
     there = [name for name in texts if (folder / name).exists()]
     if there and not force:
         text = _("{folder} already holds {names}; --force overwrites")
-        raise InputError(text.format(folder=folder, names=", ".join(there)))
+        raise InputError(text.format(folder=folder, names=_(", ").join(there)))
     blocked = [name for name in there if (folder / name).is_dir()]
     if blocked:
         raise InputError(_("{path} is a folder").format(path=folder / blocked[0]))
@@ -91,4 +91,4 @@ def write_folder(folder: Path, texts: Mapping[str, tuple[str, bool]], *, force: 
 
 
 def _cannot(folder: Path, error: OSError) -> InputError:
-    return InputError(_("cannot write {path}: {reason}").format(path=folder, reason=error.strerror))
+    return InputError(_("cannot write {path}: {reason}").format(path=folder, reason=_(error.strerror or "")))

@@ -65,7 +65,7 @@ def kind_named(given: str) -> str:
     message = _("nothing called {given!r} to list; allowed are {kinds}")
     if close := get_close_matches(text, kinds, n=1):
         message += _("; did you mean {name}?").format(name=close[0])
-    raise InputError(message.format(given=given, kinds=", ".join(kinds)))
+    raise InputError(message.format(given=given, kinds=_(", ").join(kinds)))
 
 
 def filtered(rows: Rows, arguments: Arguments, kind: str) -> Rows:
@@ -80,7 +80,7 @@ def filtered(rows: Rows, arguments: Arguments, kind: str) -> Rows:
         known = sorted({str(row[name]) for row in rows})
         if rows and wanted.lower() not in (value.lower() for value in known):
             text = _("no {name} {wanted!r} in {kind}; there are {known}")
-            raise InputError(text.format(name=name, wanted=wanted, kind=kind, known=", ".join(known)))
+            raise InputError(text.format(name=name, wanted=wanted, kind=kind, known=_(", ").join(known)))
         rows = [row for row in rows if str(row[name]).lower() == wanted.lower()]
     part = (arguments.get("filter") or "").lower()
     return [row for row in rows if any(part in str(row.get(k) or "").lower() for k in _SEARCHED)]
@@ -97,7 +97,7 @@ def _rendered(kind: str, rows: Rows, form: str, arguments: Arguments) -> str:
     columns = COLUMNS[kind]()
     if arguments.get("counts"):
         kind, rows, columns = "counts", count_rows(rows), count_columns()
-        below = ", ".join(
+        below = _(", ").join(
             f"{heading} {family}" for family, heading in FAMILIES.items() if heading.lower() != family
         )
     if form == "json":

@@ -44,7 +44,7 @@ def _wants_color(arguments: Mapping[str, Any], *, is_terminal: bool) -> bool:
     wanted = arguments.get("color") or "auto"
     if wanted not in COLORS:
         text = _("--color is one of {names}, not {given!r}")
-        raise InputError(text.format(names=", ".join(COLORS), given=wanted))
+        raise InputError(text.format(names=_(", ").join(COLORS), given=wanted))
     if wanted != "auto" or arguments.get("no_color"):
         return wanted == "always" and not arguments.get("no_color")
     if environment.get("NO_COLOR"):
@@ -84,7 +84,7 @@ def write_file(path: Path, text: str) -> None:
             return
         _replace_whole(target, text)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = _(getattr(error, "strerror", None) or str(error))
         raise InputError(_("cannot write {path}: {reason}").format(path=path, reason=reason)) from error
 
 
@@ -121,7 +121,7 @@ def output_path(given: str) -> Path:
     path = Path(given)
     if path.suffix.lower() not in SUFFIXES:
         text = _("cannot tell the form of {path!r}: its suffix must be one of {names}")
-        raise InputError(text.format(path=given, names=", ".join(SUFFIXES)))
+        raise InputError(text.format(path=given, names=_(", ").join(SUFFIXES)))
     if not path.parent.is_dir():
         raise InputError(_("there is no folder {folder}").format(folder=path.parent))
     return path

@@ -59,7 +59,7 @@ def _chosen(given: str, allowed: Sequence[str], what: str) -> str:
     if text in allowed:
         return text
     message = _("no {what} {given!r}; allowed are {names}").format(
-        what=what, given=given, names=", ".join(allowed)
+        what=what, given=given, names=_(", ").join(allowed)
     )
     if close := get_close_matches(text, allowed, n=1):
         message += _("; did you mean {name}?").format(name=close[0])

@@ -9,13 +9,14 @@ from gpuselect.cli.flags import Arguments, Flag, chosen_format, common_flags
 from gpuselect.cli.load import catalog_of
 from gpuselect.cli.output import note, terminal_style, write_out
 from gpuselect.errors import InputError
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _, labelled
 
 if TYPE_CHECKING:
     from gpuselect.catalog import Catalog, Entry
     from gpuselect.report.blocks import Block
     from gpuselect.report.console import Page
 
+STATES = (N_("stated"), N_("measured"), N_("derived"), N_("assumed"))  # of a figure
 FORMATS = ("table", "json", "markdown", "csv")
 KINDS = ("accelerator", "model", "framework", "system", "format")
 DETAILS = """\
@@ -69,7 +70,7 @@ def found_entry(name: str, kind: str | None, catalog: Catalog, arguments: Argume
     """The entry of that name: an exact id anywhere first, then loose names, kind by kind."""
     if kind is not None and kind.rstrip("s") not in KINDS:
         text = _("unknown kind {kind!r}; allowed are {kinds}")
-        raise InputError(text.format(kind=kind, kinds=", ".join(KINDS)))
+        raise InputError(text.format(kind=kind, kinds=_(", ").join(KINDS)))
     kinds = KINDS if kind is None else (kind.rstrip("s"),)
     for each in kinds:
         if entry := _entries(catalog)[each].get(name.strip().lower()):
@@ -163,8 +164,8 @@ def _rendered(
     if form == "csv":
         more = tuple(grid.Column(key, key) for key in ("low", "high", "address"))
         return grid.as_csv((*columns, *more), figures)
-    heads = [f"{key.replace('_', ' ')}: {grid.cell(value)}" for key, value in facts.items()]
-    table = grid.as_grid(columns, figures)
+    heads = [labelled(key.replace("_", " "), grid.cell(value)) for key, value in facts.items()]
+    table = grid.as_grid(columns, [{**row, "status": _(row["status"])} for row in figures])
     if form == "markdown":
         from gpuselect.report.blocks import Bullets, Heading
         from gpuselect.report.markdown import blocks_to_markdown
@@ -190,7 +191,7 @@ def _add_tables(page: Page, extra: Mapping[str, list[dict[str, Any]]]) -> None:
 
     if extra.get("measured_power"):
         rows, more = card_tables.cut(extra["measured_power"])
-        columns = card_tables.power_columns()
+        columns, rows = card_tables.power_columns(), card_tables.in_words(rows)
         page.heading(_("Measured power"))
         page.grid(
             grid.as_grid(columns, rows), [column.drop for column in columns], grid.wrapped_columns(columns)
@@ -214,7 +215,8 @@ def _blocks(extra: Mapping[str, list[dict[str, Any]]]) -> list[Block]:
 
     blocks: list[Block] = []
     if rows := extra.get("measured_power"):
-        blocks += [Heading(_("Measured power"), 2), grid.as_grid(card_tables.power_columns(), rows)]
+        table = grid.as_grid(card_tables.power_columns(), card_tables.in_words(rows))
+        blocks += [Heading(_("Measured power"), 2), table]
     if rows := extra.get("price_history"):
         lines = tuple(card_tables.price_line(row) for row in rows)
         blocks += [Heading(_("Prices over time (on demand, whole instance)"), 2), Bullets(lines)]

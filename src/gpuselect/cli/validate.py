@@ -131,7 +131,7 @@ def _one_of(name: str, known: Sequence[str], flag: str) -> str:
     near = get_close_matches(name, known, n=1)
     hint = _("; did you mean {name!r}?").format(name=near[0]) if near else ""
     text = _("--{flag}: no {flag} {name!r} here{hint} (there are {known})")
-    raise InputError(text.format(flag=flag, name=name, hint=hint, known=", ".join(known) or _("none")))
+    raise InputError(text.format(flag=flag, name=name, hint=hint, known=_(", ").join(known) or _("none")))
 
 
 def _rendered(validation: Any, form: str, arguments: Arguments, worst: int) -> str:

@@ -47,6 +47,8 @@ class Recipe:
     dequantised_bytes: float = 0.0  # per element of the largest matrix, while it is multiplied
     update_bytes: float = 0.0  # temporaries of the optimizer step that is not sharded [B]
     frees_gradients: bool = False  # gradients are dropped after each step, not zeroed in place
+    gathered_bytes: float = 0.0  # of a gathered weight, where it is not that of a kept one
+    root_unit: bool = False  # FSDP: embeddings and head are one unit, whole from the first layer to the last
     sequence_parallel: bool = True  # tensor parallelism also divides what norms and residuals keep
 
 
@@ -86,7 +88,12 @@ def saved_activation_bytes(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len:
     """
     tokens = plan.micro_batch * seq_len / plan.cp
     kept = _kept_per_layer(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len)
-    return tokens * kept * shape.n_layers / plan.pp * in_flight(plan)
+    return tokens * kept * shape.n_layers * stage_share(shape, plan) * in_flight(plan)
+
+
+def stage_share(shape: Shape, plan: Plan) -> Any:
+    """Share of the layers that the largest stage of a pipeline holds: stages have whole layers."""
+    return np.ceil(shape.n_layers / plan.pp) / shape.n_layers
 
 
 def in_flight(plan: Plan) -> Any:
@@ -162,7 +169,7 @@ class _Phase:
 
 
 def _held(shape: Shape, plan: Plan) -> _Held:
-    """The largest stage: its layers with one of the two embeddings, or both without a pipeline.
+    """The largest stage: its whole layers with one of the two embeddings, or both without a pipeline.
 
     Optimizer states of experts that ep spreads are divided only over the ranks that hold the same ones.
     """
@@ -171,8 +178,8 @@ def _held(shape: Shape, plan: Plan) -> _Held:
     experts = shape.expert_params / np.maximum(plan.tp, plan.ep)
     ranks = plan.dp * plan.cp
     return _Held(
-        dense=layers / plan.pp + matrix * np.where(plan.pp > 1, 1.0, 2.0 - shape.tied),
-        experts=experts / plan.pp,
+        dense=layers * stage_share(shape, plan) + matrix * np.where(plan.pp > 1, 1.0, 2.0 - shape.tied),
+        experts=experts * stage_share(shape, plan),
         layer=(layers + experts) / shape.n_layers,
         embedding=matrix,
         dense_width=ranks,
@@ -264,12 +271,17 @@ def gathered_bytes(*, plan: Plan, recipe: Recipe, held_layer: Any, embedding: An
     """What ZeRO keeps whole for a moment [B]: its floor, which no width divides.
 
     ZeRO-3: two layers, or a layer and an embedding; from ZeRO-2 on also the gradients of one layer
-    before they are reduced.
+    before they are reduced. FSDP does not free its root unit, the parameters outside the wrapped layers,
+    between forward and backward pass (PyTorch, FullyShardedDataParallel, reshard after forward).
     """
     wide = np.asarray(plan.dp) > 1
-    weights = recipe.weight_bytes * (held_layer + np.maximum(held_layer, embedding))
+    each = recipe.gathered_bytes or recipe.weight_bytes
+    root = 2.0 * embedding if recipe.root_unit else 0.0
+    weights = each * np.where(
+        root > 0, 2.0 * held_layer + root, held_layer + np.maximum(held_layer, embedding)
+    )
     whole = recipe.trainable_weight_bytes == 0
-    gradient = recipe.gradient_bytes * held_layer if whole else 0.0
+    gradient = (each if recipe.gathered_bytes else recipe.gradient_bytes) * held_layer if whole else 0.0
     return np.where((plan.zero_stage >= 3) & wide, weights, 0.0) + np.where(
         (plan.zero_stage >= 2) & wide, gradient, 0.0
     )
@@ -295,6 +307,10 @@ def _graded(shape: Shape, recipe: Recipe, held: _Held, matrix: Any) -> Any:
     return 1.0 - missing / (held.dense + held.experts)
 
 
+ELEMENT = 2.0  # 16-bit activations [B]
+FFN_LIVE, HIDDEN_LIVE = 3.0, 2.0  # widths alive in a gated FFN: gate, up and product; input and residual
+
+
 def serving_memory(
     *,
     shape: Shape,
@@ -309,8 +325,9 @@ def serving_memory(
 ) -> Memory:
     """Need per accelerator [B] to serve `sequences` concurrent sequences of `context` tokens.
 
-    weights / (tp pp) + 1.05 KV / (min(tp, kv heads) pp) + 0.6 * 8 * tokens * h * 2 + context
-    (form and constants: feasibility study, section 7; fitted on engines that do not pre-allocate).
+    weights / (tp pp) + 1.05 KV / (min(tp, kv heads) pp) + 2 tokens (3 f / tp + 2 h) + context (form and
+    share of the cache: feasibility study, section 7). The temporaries of a prompt are those of its FFN: gate,
+    up and their product beside input and residual.
     Windowed layers keep their window, layers without attention nothing, and MLA's latent cache is
     replicated over tp. `weight_bytes` are all weights in their storage format, `kv_copies` how often an
     engine holds the cache at once, `context_bytes` driver, runtime and captured graphs.
@@ -326,6 +343,6 @@ def serving_memory(
     return Memory(
         weights=weight_bytes / (plan.tp * plan.pp),
         kv_cache=kv,
-        temporaries=0.6 * 8.0 * prefill_tokens * shape.hidden * 2.0 + 0.0 * plan.tp,
+        temporaries=ELEMENT * prefill_tokens * (FFN_LIVE * shape.ffn / plan.tp + HIDDEN_LIVE * shape.hidden),
         overhead=context_bytes + 0.0 * plan.tp,
     )

@@ -43,10 +43,10 @@ def states_of(*, shape: Shape, precision: str, optimizer: str) -> tuple[float, f
     """
     if optimizer not in MOMENTS:
         text = _("unknown optimizer {name!r}; allowed: {known}")
-        raise InputError(text.format(name=optimizer, known=", ".join(OFFERED)))
+        raise InputError(text.format(name=optimizer, known=_(", ").join(OFFERED)))
     if precision not in TRAINABLE_BYTES:
         text = _("no recipe to train in {name!r}; allowed: {known}")
-        raise InputError(text.format(name=precision, known=", ".join(TRAINABLE_BYTES)))
+        raise InputError(text.format(name=precision, known=_(", ").join(TRAINABLE_BYTES)))
     if optimizer == "adamw-bf16" and precision not in WIDE:
         return PURE_16_BIT
     weights, gradients, states = TRAINABLE_BYTES[precision]

@@ -35,7 +35,7 @@ def shape_of(model: Model) -> Shape:
     if missing:
         raise InputError(
             _("{model} has no {keys} in the catalog; give --params instead").format(
-                model=model.id, keys=", ".join(missing)
+                model=model.id, keys=_(", ").join(missing)
             )
         )
     layers, hidden = _whole(model.n_layers), _whole(model.hidden)

@@ -5,6 +5,7 @@ A sample is an image, a token sequence, a clip of audio, a generated image or a 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from gpuselect.catalog import Model
@@ -48,6 +49,10 @@ class Network:
     pixels: float = 0.0  # of its input picture; 0 where the catalog does not say
     size: str = ""  # the input that the counts are for, in words
     clip_seconds: float = 0.0
+    layers: float = 0.0  # of a transformer; 0 for convolutions
+    score_elements: float = 0.0  # of its activations, attention scores, which fused kernels never write
+    decoded_pixels: float = 0.0  # of the picture that an image decoder makes
+    text_params: float = 0.0  # of text encoders beside the network
     id: str = ""  # of the catalog model
 
     @property
@@ -126,11 +131,52 @@ def _counted(
         passes = float(steps or model.usual_steps or USUAL_STEPS) * float(model.guidance_passes or 1.0)
         once += float(model.image_decoder_gmacs or 0.0) * factor
     params = float(model.params_b) * 1e9
-    return Network(
+    counted = Network(
         kind=kind, params=params, dense_params=params, macs=macs, activations=activations,
         operators=float(model.operators or 0.0) or OPERATORS[kind], passes=passes, once_macs=once * 1e9,
         size=size, pixels=float(image_size or model.image_size or 0.0) ** 2,
     )  # fmt: skip
+    return _with_attention(counted, model)
+
+
+LAYER_OPERATORS = {"vit": 6.0, "diffusion-dit": 10.5}  # linear layers and products of activations of a layer
+LAYER_ELEMENTS = 10.0  # written by a layer per token and unit of width, without scores: 6 h and an FFN of 4 h
+PATCH = 16.0  # image pixels per token and side: an image decoder of 8, patches of 2
+UNET_MACS = 1550.0  # per element that is no score: counts of Stable Diffusion 1.5, 2 and XL, heads and levels
+CLIP_TOKENS, T5_PARAMS = 77.0, 4.7e9  # a CLIP text encoder is its work per token, T5-XXL the largest in use
+
+
+def _with_attention(network: Network, model: Model) -> Network:
+    """The network with its layers and with what fused attention spares.
+
+    Layers L follow from the operators. A ViT of P parameters has the width h = sqrt(P / 12 L) and as many
+    tokens s as solve 2 L h s^2 + P s = work; a DiT knows s and has the h that solves
+    12 L s h^2 + 2 L s^2 h = work.
+    """
+    family, macs = model.family, network.macs
+    text = 1e9 * float(model.text_encoder_gmacs or 0.0) / CLIP_TOKENS
+    decoded = network.pixels if model.image_decoder_gmacs else 0.0
+    network = replace(network, decoded_pixels=decoded, text_params=min(text, T5_PARAMS))
+    if family == "diffusion-unet":
+        return replace(network, score_elements=max(network.activations - macs / UNET_MACS, 0.0))
+    layers = network.operators / LAYER_OPERATORS.get(family, float("inf"))
+    if layers < 1.0:
+        return network
+    if family == "vit":
+        width = math.sqrt(network.params / 12.0 / layers)
+        tokens = _positive_root(2.0 * layers * width, network.params, macs)
+    else:
+        tokens = float(model.sequence_length or 0.0) or network.pixels / PATCH**2
+        if not tokens:
+            return network
+        width = _positive_root(12.0 * layers * tokens, 2.0 * layers * tokens**2, macs)
+    others = LAYER_ELEMENTS * width * tokens * layers
+    return replace(network, layers=layers, score_elements=max(network.activations - others, 0.0))
+
+
+def _positive_root(a: float, b: float, c: float) -> float:
+    """The positive x of a x^2 + b x = c."""
+    return (math.sqrt(b * b + 4.0 * a * c) - b) / (2.0 * a)
 
 
 # where the catalog has no count: medians of the counted networks of the kind
@@ -185,7 +231,8 @@ def _token_network(model: Model, *, seq_len: int | None, generated: int | None) 
     return Network(
         kind="encoder", params=params, dense_params=params, macs=macs, activations=written,
         operators=operators, decoder_params=decoder, decoder_operators=decoder_operators,
-        generated=tokens, size=_("{n:.0f} tokens").format(n=length),
+        generated=tokens, size=_("{n:.0f} tokens").format(n=length), layers=layers,
+        score_elements=layers * heads * length * length,
     )  # fmt: skip
 
 
@@ -201,12 +248,18 @@ def _speech(model: Model, *, kind: str, generated: int | None) -> Network:
         float(model.vocab or 0.0) * hidden if depth else 0.0
     )
     clip = float(model.clip_seconds or 30.0)
+    layers, heads = float(model.n_layers or 0.0), float(model.n_heads or 0.0)
+    written, scores = float(model.activations_m or 0.0) * 1e6, 0.0
+    if layers and hidden and heads and written:  # frames s of 10 L h s + a L s^2 elements
+        frames = _positive_root(heads * layers, LAYER_ELEMENTS * layers * hidden, written)
+        scores = heads * layers * frames**2
     return Network(
         kind=kind, params=params, dense_params=params, macs=macs,
         activations=float(model.activations_m or 0.0) * 1e6 or macs / MACS_PER_ACTIVATION["encoder"],
         operators=float(model.operators or 0.0) or ENCODER_OPERATORS * float(model.n_layers or 12.0),
         decoder_params=decoder, decoder_operators=DECODER_OPERATORS * depth,
         generated=float(generated or USUAL_TRANSCRIPT) if depth else 0.0,
+        layers=layers if scores else 0.0, score_elements=scores,
         size=_("{n:.0f} s of audio").format(n=clip), clip_seconds=clip,
     )  # fmt: skip
 

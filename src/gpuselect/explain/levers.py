@@ -9,6 +9,7 @@ from functools import partial
 from gpuselect.costs import terms_of
 from gpuselect.decision import Option
 from gpuselect.explain.engine import Engine, first, priced, run, with_deadline, with_money, with_price
+from gpuselect.i18n import N_
 from gpuselect.job import ServingJob
 from gpuselect.judging import Judged
 from gpuselect.network_job import VideoJob
@@ -104,7 +105,8 @@ def _load_levers(engine: Engine, workload: Workload, judged: Judged) -> Iterator
     base = getattr(workload, name) or (job.concurrency if isinstance(job, ServingJob) else None)
     if base is None:
         return
-    units = {"request_rate": "requests/s", "demand": "tokens/s", "users": "users", "concurrency": "sequences"}
+    units = {"request_rate": N_("requests/s"), "demand": N_("tokens/s"), "users": N_("users"),
+             "concurrency": N_("sequences")}  # fmt: skip
     whole = name == "concurrency"
     runner = _workload_run(engine, workload, name, whole=whole)
     yield _around("demand", float(base), units[name], WIDE, runner, whole=whole)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 
-TIMES = ((86_400.0, "days"), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"))
+TIMES = ((86_400.0, N_("days")), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"))
 
 
 def lever_name(what: str) -> str:
@@ -33,9 +33,11 @@ def value_text(value: float, unit: str) -> str:
         return f"{100.0 * value:.3g} %"
     if unit == "s":
         size, name = next((s, n) for s, n in TIMES if value >= s or s == TIMES[-1][0])
-        return f"{value / size:.3g} {name}"
+        return f"{value / size:.3g} {_(name)}"
     number = f"{value:,.0f}" if value >= 1000.0 else f"{value:.3g}"
     if unit.startswith("USD"):
         per = unit.removeprefix("USD").removeprefix("/")
-        return f"${number} / {per}" if per else f"${number}"
-    return f"{number} {unit}".rstrip()
+        return f"${number} / {_(per)}" if per else f"${number}"
+    if unit == "streams":
+        return _("{n} streams").format(n=number)
+    return f"{number} {_(unit)}".rstrip()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpuselect.catalog import Catalog
 from gpuselect.decision import AcceptanceStep, Option
+from gpuselect.i18n import _
 from gpuselect.launch.facts import facts_of, kind_of
 from gpuselect.launch.files import choose, fits
 from gpuselect.launch.fill import fill_text
@@ -22,7 +23,7 @@ def acceptance_steps(
     launch = choose(templates, facts, kind=kind_of(job))
     return tuple(
         AcceptanceStep(
-            " ".join(fill_text(step.do, own).split()),
+            " ".join(fill_text(_(step.do), own).split()),
             "" if step.run is None else fill_text(step.run, own).strip(),
         )
         for template, own in launch.templates

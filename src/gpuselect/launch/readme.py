@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuselect.decision import Estimate, Option
-from gpuselect.i18n import _
+from gpuselect.i18n import _, full_stop
 from gpuselect.launch.files import Launch, LaunchFile, fits
 from gpuselect.launch.fill import Facts, fill_text
 from gpuselect.launch.template import STAGES, Stage
@@ -47,7 +47,7 @@ def readme(*, option: Option, sentence: str, launch: Launch, files: Sequence[Lau
     title = _("# {count} × {card} with {tool}").format(
         count=option.count, card=option.accelerator_name, tool=engine.name
     )
-    parts = [title, "", sentence + ".", "", *_plan_lines(option), "", _("## Files"), "", *_table(files)]
+    parts = [title, "", full_stop(sentence), "", *_plan_lines(option), "", _("## Files"), "", *_table(files)]
     for stage in STAGES:
         steps = list(_steps(launch, stage))
         if stage == "accept":
@@ -71,10 +71,10 @@ def _plan_lines(option: Option) -> list[str]:
     need, usable = option.memory.per_accelerator_gib, option.memory.usable_gib
     return [
         _("- Plan: {plan}; {nodes} node(s).").format(
-            plan=", ".join(widths) or _("one accelerator"), nodes=option.nodes
+            plan=_(", ").join(widths) or _("one accelerator"), nodes=option.nodes
         ),
         _("- Memory predicted: {need:.1f} of {usable:.1f} GiB per accelerator ({state}).").format(
-            need=need, usable=usable, state=option.memory.state
+            need=need, usable=usable, state=_(option.memory.state)
         ),
     ]
 
@@ -84,7 +84,7 @@ def _table(files: Sequence[LaunchFile]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for file in files:
         template = file.template
-        read = "; ".join(f"{r.title}, {r.place}" for r in template.read)
+        read = _("; ").join(f"{r.title}, {r.place}" for r in template.read)
         newest = max(r.as_of for r in template.read)
         yield f"| {file.path} | {template.name} {template.version} | {read} | {newest} |"
 

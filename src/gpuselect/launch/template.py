@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from gpuselect.i18n import _
+
 Role = Literal["engine", "settings", "scheduler"]
 Stage = Literal["install", "prepare", "start", "schedule", "accept"]
 STAGES: tuple[Stage, ...] = ("install", "prepare", "start", "schedule", "accept")
@@ -36,9 +38,9 @@ class FileTemplate(Part):
     @model_validator(mode="after")
     def _one_form(self) -> FileTemplate:
         if (self.text is None) == (self.tree is None):
-            raise ValueError("a file has either a text or a tree")
+            raise ValueError(_("a file has either a text or a tree"))
         if self.path.startswith(("/", ".")) or "/" in self.path or "\\" in self.path:
-            raise ValueError(f"{self.path!r} is not the plain name of a file")
+            raise ValueError(_("{path!r} is not the plain name of a file").format(path=self.path))
         return self
 
 
@@ -95,7 +97,7 @@ class Template(Part):
     @model_validator(mode="after")
     def _sound(self) -> Template:
         if (self.role == "engine") != (self.entry is not None):
-            raise ValueError("an engine, and only an engine, has an entry")
+            raise ValueError(_("an engine, and only an engine, has an entry"))
         if self.entry is not None and self.entry not in {file.path for file in self.files}:
-            raise ValueError(f"the entry {self.entry!r} is none of the files")
+            raise ValueError(_("the entry {entry!r} is none of the files").format(entry=self.entry))
         return self

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 from gpuselect.errors import CatalogError, GpuselectError
@@ -27,7 +29,7 @@ def read_bounded(path: Path, *, limit: int = YAML_BYTES, error: type[GpuselectEr
         with path.open("rb") as file:
             content = file.read(limit + 1)
     except (OSError, ValueError) as fault:  # ValueError: a NUL in the name
-        reason = getattr(fault, "strerror", None) or str(fault)
+        reason = _(getattr(fault, "strerror", None) or str(fault))
         raise error(_("cannot read {path}: {reason}").format(path=path, reason=reason)) from None
     if len(content) > limit:
         text = _("{path} is larger than {limit} bytes, the most that is read")
@@ -47,3 +49,18 @@ def read_text_bounded(
         return read_bounded(path, limit=limit, error=error).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise error(_("cannot read {path}: it is not UTF-8 text").format(path=path)) from None
+
+
+def csv_records(text: str, *, name: str) -> csv.DictReader[str]:
+    r"""The rows of a table as dictionaries, whatever ends its lines; raises CatalogError for a huge cell.
+
+    >>> [row["b"] for row in csv_records("a,b\r1,2\r\n3,4", name="x.csv")]
+    ['2', '4']
+    """
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        for _row in csv.reader(io.StringIO(plain)):
+            pass
+    except csv.Error as fault:
+        raise CatalogError(f"{name}: {fault}") from None
+    return csv.DictReader(io.StringIO(plain))

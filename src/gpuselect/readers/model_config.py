@@ -106,7 +106,7 @@ def model_of_config(config: Mapping[str, Any], *, name: str, catalog: Catalog) -
     kind = str(config.get("model_type", "")).lower()
     arch = ARCHITECTURES.get(kind)
     if arch is None:
-        shown = kind or ", ".join(map(str, config.get("architectures") or ())) or _("no model_type")
+        shown = kind or _(", ").join(map(str, config.get("architectures") or ())) or _("no model_type")
         text = _("{name}: unknown architecture {kind}; give --params, or a catalog model with --model")
         raise InputError(text.format(name=name, kind=shown))
     flat = _flat(config)
@@ -120,7 +120,7 @@ def model_of_config(config: Mapping[str, Any], *, name: str, catalog: Catalog) -
     missing = [key for key in NEEDED if not dims.get(key)]
     if missing:
         text = _("{name}: the configuration has no {keys}")
-        raise InputError(text.format(name=name, keys=", ".join(missing)))
+        raise InputError(text.format(name=name, keys=_(", ").join(missing)))
     if min(dims.get("head_dim", dims["hidden"] / dims["n_heads"]), dims.get("ffn_hidden", 1.0)) < 1.0:
         raise InputError(_("{name}: a head or a layer would be less than one wide").format(name=name))
     tied = bool(flat.get("tie_word_embeddings", arch in TIED))

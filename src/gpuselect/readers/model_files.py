@@ -81,7 +81,8 @@ def read_model(path: Path, catalog: Catalog) -> Model:
             return _from_index(path, content, catalog)
         return model_of_config(content, name=_name(path, content), catalog=catalog)
     except OSError as error:
-        raise InputError(_("cannot read {file}: {why}").format(file=path, why=error.strerror)) from None
+        text = _("cannot read {file}: {why}")
+        raise InputError(text.format(file=path, why=_(error.strerror or ""))) from None
     except (struct.error, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         text = _("{file} is no {kind} that can be read: {why}")
         why = str(error).splitlines()[0] if str(error) else type(error).__name__

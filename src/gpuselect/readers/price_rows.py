@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -13,6 +11,7 @@ from typing import Any
 from gpuselect.catalog import Price
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
+from gpuselect.readers.limits import csv_records
 
 PRICES = "prices.csv"
 QUOTATIONS = "prices.yaml"  # in overlays only
@@ -36,7 +35,7 @@ def parse_prices(text: str, *, name: str) -> list[Row]:
     ...
     gpuselect.errors.CatalogError: x.csv:1: the columns must be hardware, n_accel, kind, term, ...
     """
-    reader = csv.DictReader(io.StringIO(text))
+    reader = csv_records(text, name=name)
     if set(reader.fieldnames or ()) != set(COLUMNS):
         raise CatalogError(
             _("{name}:1: the columns must be {columns}").format(name=name, columns=", ".join(COLUMNS))

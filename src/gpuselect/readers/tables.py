@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 from gpuselect.catalog import EmbodiedCarbon, MeasuredPower, PastPrice, Region
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
-from gpuselect.readers.limits import TABLE_BYTES, read_text_bounded
+from gpuselect.readers.limits import TABLE_BYTES, csv_records, read_text_bounded
 
 Row = TypeVar("Row", MeasuredPower, Region, PastPrice, EmbodiedCarbon)
 
@@ -133,7 +131,7 @@ def parse_rows(text: str, layout: Layout[Row], *, name: str) -> list[Row]:
     gpuselect.errors.CatalogError: x.csv:1: the columns must be region, name, kind, carbon_g_kwh, ...
     """
     columns = [field.name for field in fields(layout.kind)]
-    reader = csv.DictReader(io.StringIO(text))
+    reader = csv_records(text, name=name)
     if list(reader.fieldnames or ()) != columns:
         raise CatalogError(
             _("{name}:1: the columns must be {columns}").format(name=name, columns=", ".join(columns))

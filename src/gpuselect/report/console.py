@@ -107,7 +107,7 @@ class Page:
         self._console.print(table)
         if hidden := [name for index, name in enumerate(grid.header) if index not in shown]:
             text = _("Columns left out at this width: {names} (--wide shows all).")
-            self.line(text.format(names=", ".join(hidden)), style="dim")
+            self.line(text.format(names=_(", ").join(hidden)), style="dim")
 
     def _plain(self, *lines: str) -> None:
         self._text.writelines(f"{line}\n" for line in lines)

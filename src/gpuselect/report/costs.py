@@ -15,10 +15,10 @@ def cost_lines(cost: Cost) -> list[str]:
     """Items, rent by term, break-even, years of use and uncertainty: one line each, where known."""
     lines = []
     if cost.items:
-        items = ", ".join(f"{what} {money(usd)} / {per}" for what, usd, per in cost.items)
+        items = _(", ").join(f"{what} {money(usd)} / {_(per)}" for what, usd, per in cost.items)
         lines.append(_("Cost items: {items}").format(items=items))
     if len(cost.terms) > 1:
-        terms = ", ".join(
+        terms = _(", ").join(
             f"{t.term} {money(t.per_hour_usd)} ({t.offer.provider})" for t in cost.terms
         )  # fmt: skip
         lines.append(_("Rent per hour by term: {terms}").format(terms=terms))
@@ -27,7 +27,7 @@ def cost_lines(cost: Cost) -> list[str]:
         text = breakeven_text(cost.breakeven, years=_years(cost))
         lines.append(_("Rent or buy: {text}").format(text=text))
     if cost.by_years:
-        years = ", ".join(f"{count}: {money(usd)}" for count, usd in cost.by_years)
+        years = _(", ").join(f"{count}: {money(usd)}" for count, usd in cost.by_years)
         lines.append(_("Owned hour by years of use: {years}").format(years=years))
     if cost.range is not None:
         found = cost.range
@@ -35,7 +35,7 @@ def cost_lines(cost: Cost) -> list[str]:
             p10=money(found.p10), p50=money(found.p50), p90=money(found.p90), draws=found.draws
         )
         if moved := [f"{n} {money(low)} - {money(high)}" for n, low, high in found.swings[:3]]:
-            text += _("; moved most by {swings}").format(swings=", ".join(moved))
+            text += _("; moved most by {swings}").format(swings=_(", ").join(moved))
         lines.append(_("Cost {unit}: {text}").format(unit=cost_unit(found.metric), text=text))
     return lines
 
@@ -44,7 +44,7 @@ def _region_line(cost: Cost) -> list[str]:
     """The next cheapest regions, and the one with the cleanest grid."""
     if len(cost.regions) < 2:
         return []
-    shown = ", ".join(_region_text(region) for region in cost.regions[:3])
+    shown = _(", ").join(_region_text(region) for region in cost.regions[:3])
     text = _("Cheapest regions: {regions}").format(regions=shown)
     known = [region for region in cost.regions if region.carbon_g_kwh is not None]
     if known:
@@ -84,7 +84,7 @@ def energy_lines(energy: Energy) -> list[str]:
         parts.append(f"{significant(energy.kgco2e)} kg CO2e")
     if energy.kwh_per_million_tokens is not None:
         parts.append(_("{kwh} kWh per million tokens").format(kwh=significant(energy.kwh_per_million_tokens)))
-    lines = [_("Energy: {parts}").format(parts=", ".join(parts))]
+    lines = [_("Energy: {parts}").format(parts=_(", ").join(parts))]
     if energy.embodied_kgco2e is not None:
         scope = _("server") if energy.embodied_scope == "server" else _("card alone")
         lines.append(
@@ -110,7 +110,7 @@ def quantity_text(quantity: Quantity, unit: str) -> str:
     >>> quantity_text(Quantity(396.25, "aws:us-east-1", "grid average", "2024", "s"), "g CO2e/kWh")
     '396 g CO2e/kWh (aws:us-east-1, grid average, 2024)'
     """
-    about = ", ".join(part for part in (quantity.place, quantity.method, quantity.year) if part)
+    about = _(", ").join(part for part in (_(quantity.place), _(quantity.method), quantity.year) if part)
     return f"{significant(quantity.value)} {unit}".strip() + f" ({about})"
 
 

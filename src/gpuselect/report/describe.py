@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gpuselect.decision import Considered, Cost, Decision, Estimate, FitAnswer, Offer, Option
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _, full_stop
 from gpuselect.plan import RECOMPUTE
 from gpuselect.report.format import (
     DAY_S,
@@ -170,7 +170,7 @@ def plan_text(option: Option) -> str:
     if plan.zero_stage:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
-        parts.append(_("{kind} recompute").format(kind=RECOMPUTE[plan.recompute]))
+        parts.append(_("{kind} recompute").format(kind=_(RECOMPUTE[plan.recompute])))
     if plan.micro_batch != 1:
         steps = plan.grad_accum != 1 or plan.dp != 1 or "step_time_s" in option.performance
         name = _("micro-batch {size}") if steps else _("batch {size}")
@@ -180,7 +180,7 @@ def plan_text(option: Option) -> str:
     if plan.replicas != 1:
         parts.append(_("{count} replicas").format(count=plan.replicas))
     parts.append(formats_text(option))
-    return ", ".join(parts)
+    return _(", ").join(parts)
 
 
 def formats_text(option: Option) -> str:
@@ -239,6 +239,19 @@ def unit_cost_text(option: Option) -> str:
     return "" if cost.per_thousand_images_usd is None else f"{money(cost.per_thousand_images_usd)} / k"
 
 
+OF_THE_PRICE_TABLE = (N_("market median per GPU"), N_("list price per GPU"))
+OF_A_PLACE = (N_("default"), N_("global"))
+
+
+def part_label(name: str) -> str:
+    """What a part of the memory is called.
+
+    >>> part_label("kv_cache")
+    'kv cache'
+    """
+    return _(name).replace("_", " ")
+
+
 def offer_text(offer: Offer) -> str:
     """Where a price comes from: provider, instance, region, term and date.
 
@@ -247,8 +260,8 @@ def offer_text(offer: Offer) -> str:
     >>> offer_text(Offer("median", "", "", "spot", "", "s", False))
     'median, spot, undated (market figure, not an offer)'
     """
-    parts = [offer.provider, offer.instance, offer.region, offer.term, offer.as_of or _("undated")]
-    text = ", ".join(part for part in parts if part)
+    parts = [_(offer.provider), _(offer.instance), _(offer.region), offer.term, offer.as_of or _("undated")]
+    text = _(", ").join(part for part in parts if part)
     return text if offer.is_offer else _("{text} (market figure, not an offer)").format(text=text)
 
 
@@ -282,15 +295,15 @@ def decision_sentence(decision: Decision) -> str:
     parts = [_verb(decision, option).format(hardware=hardware_text(option))]
     if option.framework is not None:
         parts.append(_(" with {framework}").format(framework=option.framework.name))
-    parts.append(f" ({plan_text(option)})")
+    parts.append(_(" ({plan})").format(plan=plan_text(option)))
     key = headline_key(option)
     if key is not None:
-        parts.append(f": {metric_label(key).lower()} {headline(option)}")
+        parts.append(_(": {metric} {value}").format(metric=metric_label(key).lower(), value=headline(option)))
     if option.cost != Cost():
-        parts.append(f", {cost_text(option)}")
+        parts.append(_(", {cost}").format(cost=cost_text(option)))
     if option.cost.per_million_tokens_usd is not None and option.cost.per_run_usd is None:
         parts.append(_(", {usd} per million tokens").format(usd=money(option.cost.per_million_tokens_usd)))
-    return "".join(parts) + "."
+    return full_stop("".join(parts))
 
 
 def fit_sentence(answer: FitAnswer) -> str:
@@ -355,8 +368,8 @@ def lost_because(option: Option, winner: Option) -> str:
         if value < winner.score.criteria.get(name, value) - 0.1
     ]
     if weaker:
-        parts.append(_("scores lower on {criteria}").format(criteria=", ".join(weaker)))
-    return "; ".join(part for part in parts if part) or _("lower total score")
+        parts.append(_("scores lower on {criteria}").format(criteria=_(", ").join(map(_, weaker))))
+    return _("; ").join(part for part in parts if part) or _("lower total score")
 
 
 def _comparable_cost(option: Option, winner: Option) -> tuple[float | None, float | None]:

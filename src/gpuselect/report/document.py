@@ -84,7 +84,7 @@ def _memory(options: Sequence[Option]) -> list[Block]:
             gib(option.memory.per_accelerator_gib),
             gib(option.memory.usable_gib),
             f"{option.memory.headroom_pct:.0f} %",
-            option.memory.state,
+            _(option.memory.state),
         )
         for option in options
     )
@@ -128,7 +128,7 @@ def _configuration(option: Option) -> list[Block]:
     ]
     choice = option.framework
     if choice is not None:
-        rows.append((_("Framework"), ", ".join(part for part in (choice.name, choice.version) if part)))
+        rows.append((_("Framework"), _(", ").join(part for part in (choice.name, choice.version) if part)))
         rows.append((_("Why this framework"), choice.why))
     blocks: list[Block] = [
         Heading(_("Recommended configuration")),
@@ -153,7 +153,7 @@ def _cost(decision: Decision, options: Sequence[Option]) -> list[Block]:
     amounts = tuple(
         (
             hardware_text(option),
-            "; ".join(cost_parts(option.cost)) or _("no price known"),
+            _("; ").join(cost_parts(option.cost)) or _("no price known"),
             _price_basis(option),
         )
         for option in options
@@ -163,7 +163,7 @@ def _cost(decision: Decision, options: Sequence[Option]) -> list[Block]:
         Grid((_("Option"), _("Cost (USD)"), _("Price basis")), amounts),
     ]
     if first.items:
-        rows = tuple((what, money(usd), per) for what, usd, per in first.items)
+        rows = tuple((what, money(usd), _(per)) for what, usd, per in first.items)
         blocks.append(Paragraph(_("What the cost of the first option is made of:")))
         blocks.append(Grid((_("Item"), _("USD"), _("Per")), rows, frozenset({1})))
     lines = cost_lines(replace(first, items=()))
@@ -177,7 +177,7 @@ def _cost(decision: Decision, options: Sequence[Option]) -> list[Block]:
 
 def _price_basis(option: Option) -> str:
     offers: list[Offer] = [o for o in (option.cost.offer, option.cost.purchase) if o is not None]
-    return "; ".join(offer_text(offer) for offer in offers) or _("none")
+    return _("; ").join(offer_text(offer) for offer in offers) or _("none")
 
 
 def _sensitivity(decision: Decision, first: Option) -> list[Block]:
@@ -217,7 +217,7 @@ def _rejections(decision: Decision) -> list[Block]:
     rows = []
     for code, entries in groups:
         first = entries[0].rejection
-        names = ", ".join(entry.accelerator for entry in entries[:EXAMPLES])
+        names = _(", ").join(entry.accelerator for entry in entries[:EXAMPLES])
         more = len(entries) - EXAMPLES
         if more > 0:
             names += _(" and {count} more").format(count=more)

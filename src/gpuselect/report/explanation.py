@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuselect.explain import Answer, Change, Gap, Switch
-from gpuselect.i18n import _
+from gpuselect.i18n import _, full_stop
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page, Style
 from gpuselect.report.json import option_payload
@@ -19,7 +19,7 @@ COLOURS = {"wins": "bold green", "ranked": "bold yellow", "unpriced": "bold yell
 def explanation_text(answer: Answer, style: Style | None = None) -> str:
     """Verdict, criteria, and what would change it."""
     page = Page(style or Style())
-    page.line(answer.verdict + ".", style=COLOURS.get(answer.state, "bold red"))
+    page.line(full_stop(answer.verdict), style=COLOURS.get(answer.state, "bold red"))
     page.line(answer.workload_sentence)
     if answer.gaps and answer.other is not None:
         page.heading(_("Criterion by criterion, against {other}").format(other=answer.other.accelerator))
@@ -42,7 +42,7 @@ def gap_grid(gaps: Sequence[Gap]) -> Grid:
 
     header = (_("Criterion"), _("Weight"), _("Score"), _("Other"), _("Points"))
     rows = tuple(
-        (gap.criterion, f"{gap.weight:.2f}", score(gap.score), score(gap.other), f"{gap.points:+.3f}")
+        (_(gap.criterion), f"{gap.weight:.2f}", score(gap.score), score(gap.other), f"{gap.points:+.3f}")
         for gap in gaps
     )
     total = (_("total"), "", "", "", f"{sum(gap.points for gap in gaps):+.3f}")

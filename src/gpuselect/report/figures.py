@@ -15,6 +15,7 @@ from gpuselect.report.describe import (
     metric_text,
     metric_unit,
     metric_value,
+    part_label,
 )
 from gpuselect.report.format import count_of, gib, money, percent, time_unit
 
@@ -39,7 +40,7 @@ def memory_chart(options: Sequence[Option]) -> list[Chart]:
     parts = tuple(dict.fromkeys(k for o in options for k, v in o.memory.breakdown_gib.items() if v))
     if not parts:
         return []
-    names = tuple(part.replace("_", " ") for part in parts)
+    names = tuple(map(part_label, parts))
     bars = tuple(
         (hardware_text(o), tuple(o.memory.breakdown_gib.get(p, 0.0) for p in parts), o.memory.usable_gib)
         for o in options
@@ -158,7 +159,7 @@ def years_chart(cost: Cost) -> list[Chart]:
         for year in range(years)
     )
     grid = Grid(header, rows, frozenset(range(len(header))))
-    ends = "; ".join(f"{name} {money(values[-1])}" for name, values in books)
+    ends = _("; ").join(f"{name} {money(values[-1])}" for name, values in books)
     text = _("Sums paid by the end of each year, resale counted in the last: {ends}.").format(ends=ends)
     figure = Lines(tuple(float(y) for y in range(years)), tuple(books), _("Year"), _("Paid so far [USD]"))
     return [Chart("years", _("Cost over the years, in use as assumed"), text, figure, grid, None)]

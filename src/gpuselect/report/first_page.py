@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuselect.decision import Decision, Option
-from gpuselect.i18n import _
+from gpuselect.i18n import _, full_stop
 from gpuselect.report.blocks import Block, Bullets, Grid, Heading, Paragraph
 from gpuselect.report.describe import (
     cost_text,
@@ -38,24 +38,28 @@ def first_page(decision: Decision) -> list[Block]:
     ]
 
 
+def _ended(text: str) -> str:
+    return text if text.endswith(full_stop("")) else full_stop(text)
+
+
 def signed_sentence(decision: Decision) -> str:
     """The decision in one sentence, with the cost per unit of work and how certain the choice is."""
     text = decision_sentence(decision)
     if not decision.recommendations:
         return text
     first = decision.recommendations[0]
-    parts = [text.removesuffix(".")]
+    parts = [text.removesuffix(full_stop(""))]
     if first.cost.per_thousand_images_usd is not None:
         parts.append(_("{usd} per thousand").format(usd=money(first.cost.per_thousand_images_usd)))
     if first.cost.per_stream_month_usd is not None:
         usd = money(first.cost.per_stream_month_usd)
         parts.append(_("{usd} per stream and month").format(usd=usd))
-    text = ", ".join(parts)
+    text = _(", ").join(parts)
     if first.win_share is not None and decision.stability is not None:
         text += _("; it ranks first in {p:.0f} % of {n:,} draws of speed and price").format(
             p=100 * first.win_share, n=decision.stability.draws
         )
-    return text + "."
+    return full_stop(text)
 
 
 def _requirements(decision: Decision) -> list[Block]:
@@ -68,10 +72,10 @@ def _requirements(decision: Decision) -> list[Block]:
         and note.code not in MONEY_DEFAULTS
     )
     table = [Grid((_("Requirement"), _("Value")), rows)] if rows else []
-    taken = [Paragraph(_("Taken where nothing was given: {texts}.").format(texts="; ".join(assumed)))]
+    taken = [Paragraph(_("Taken where nothing was given: {texts}.").format(texts=_("; ").join(assumed)))]
     return [
         Heading(_("Requirements as understood")),
-        Paragraph(decision.workload_sentence + ("" if decision.workload_sentence.endswith(".") else ".")),
+        Paragraph(_ended(decision.workload_sentence)),
         *table,
         *(taken if assumed else ()),
     ]
@@ -95,7 +99,7 @@ def _shortlist(options: Sequence[Option]) -> list[Block]:
     )
     speed = metric_label(key) if key else _("Speed")
     header = ("#", _("Option"), _("Memory each"), speed, _("Cost"), _("Why it won or lost"))
-    reasons = "; ".join(note.text for note in winner.reasons)
+    reasons = _("; ").join(note.text for note in winner.reasons)
     because = [Paragraph(_("Why the first one: {reasons}.").format(reasons=reasons))] if reasons else []
     return [Heading(_("Shortlist")), Grid(header, rows), *because]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuselect.fleet import Cover, Fleet, Member
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.report.console import Page, Style
 from gpuselect.report.describe import cost_text, headline, headline_key, metric_label
 from gpuselect.report.format import significant
@@ -47,7 +47,7 @@ def _row(member: Member, cover: Cover | None) -> dict[str, Any]:
         key = headline_key(option)
         row |= {
             "accelerator": option.accelerator, "count": option.count, "cost": cost_text(option),
-            "speed": f"{metric_label(key)}: {headline(option)}" if key else None,
+            "speed": labelled(metric_label(key), headline(option)) if key else None,
             "score": round(option.score.total, 3),
         }  # fmt: skip
     if member.reason is not None:
@@ -82,7 +82,8 @@ def cover_lines(fleet: Fleet) -> list[str]:
         text = _("{n} of {total} workloads can be served. Fewest kinds of accelerators that do: {k}, {cards} "
                  "({method}).")  # fmt: skip
         lines.append(text.format(
-            n=len(cover.assigned), total=len(fleet.members), k=len(cover.cards), cards=", ".join(cover.cards),
+            n=len(cover.assigned), total=len(fleet.members), k=len(cover.cards),
+            cards=_(", ").join(cover.cards),
             method=_("exact: no fewer do") if cover.method == "exact" else _("greedy: fewer may do"),
         ))  # fmt: skip
         text = _("With these the work costs {x} times what the cheapest accelerator of each workload costs.")
@@ -98,7 +99,7 @@ def cover_lines(fleet: Fleet) -> list[str]:
             for card, use in card_uses(cover).items()
         ]
     if unserved:
-        names = ", ".join(unserved[:10]) + (", ..." if len(unserved) > 10 else "")
+        names = _(", ").join(unserved[:10]) + (", ..." if len(unserved) > 10 else "")
         lines.append(_("Not served: {n} ({names}).").format(n=len(unserved), names=names))
     return lines
 

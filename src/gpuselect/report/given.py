@@ -49,11 +49,11 @@ def value_text(value: object) -> str:
     if isinstance(value, Mapping):
         given = {key: value_text(item) for key, item in value.items() if is_given(item)}
         alone = list(given) == ["total"]
-        return given["total"] if alone else ", ".join(f"{k} {text}" for k, text in given.items())
+        return given["total"] if alone else _(", ").join(f"{k} {text}" for k, text in given.items())
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int):
         return count_of(value[0], str(value[1]))
     if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(value_text(item) for item in value)
+        return _(", ").join(value_text(item) for item in value)
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, int | float):

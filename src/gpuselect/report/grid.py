@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 from gpuselect.report.blocks import Grid
 from gpuselect.report.format import significant
 from gpuselect.report.markdown import grid_lines
 from gpuselect.report.plain import plain, to_text
 
 LONGEST_LIST = 6
+WORDS = frozenset({N_("yes"), N_("no")})  # of facts: the other words are ids
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -42,11 +43,11 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, list | tuple):
-        return ", ".join(cell(item) for item in value)
+        return _(", ").join(cell(item) for item in value)
     if isinstance(value, int | float):
         number = float(value)
         return f"{number:.0f}" if number.is_integer() and abs(number) < 1e6 else significant(number)
-    return str(value)
+    return _(value) if isinstance(value, str) and value in WORDS else str(value)
 
 
 def as_grid(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Grid:

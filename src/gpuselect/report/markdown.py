@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from gpuselect.i18n import full_stop
 from gpuselect.report.blocks import (
     Block,
     Bullets,
@@ -66,7 +67,7 @@ def _lines(block: Block) -> list[str]:  # noqa: PLR0911  one for each kind of bl
                 fence += "`"
             return [f"{fence}sh", *block.lines, fence]
         case Chart():
-            return [escape(f"{block.title}."), "", *grid_lines(block.brief)] if block.brief else []
+            return [escape(full_stop(block.title)), "", *grid_lines(block.brief)] if block.brief else []
         case PageBreak():
             return ["---"]
 

@@ -6,6 +6,7 @@ from gpuselect.decision import FitAnswer, MemoryFit
 from gpuselect.i18n import _
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page
+from gpuselect.report.describe import part_label
 from gpuselect.report.format import gib, significant
 
 BAR_WIDTH = 40
@@ -31,7 +32,7 @@ def memory_grid(fit: MemoryFit) -> Grid:
     """
     terms = sorted(fit.breakdown_gib.items(), key=lambda term: -term[1])
     rows = [
-        (name.replace("_", " "), significant(size), f"{100 * size / fit.usable_gib:.0f} %",
+        (part_label(name), significant(size), f"{100 * size / fit.usable_gib:.0f} %",
          bar(size / fit.usable_gib))
         for name, size in terms
     ]  # fmt: skip

@@ -50,8 +50,8 @@ def neighbour_blocks(neighbours: tuple[Neighbour, ...]) -> list[Block]:
             n.what,
             f"{significant(n.measured)} {names.get(n.metric, n.metric)}",
             significant(n.predicted) if n.predicted is not None else UNKNOWN,
-            "; ".join(n.differs) or _("nothing that the row states"),
-            ", ".join(part for part in (n.title, n.as_of) if part) + f" [{n.row_id}]",
+            _("; ").join(n.differs) or _("nothing that the row states"),
+            _(", ").join(part for part in (n.title, n.as_of) if part) + f" [{n.row_id}]",
         )
         for n in neighbours
     )

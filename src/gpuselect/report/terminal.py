@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuselect.decision import Advice, Decision, FitAnswer, Note, Option
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.report.blocks import Grid
 from gpuselect.report.choice import framework_lines
 from gpuselect.report.console import Page, Style
@@ -23,6 +23,7 @@ from gpuselect.report.describe import (
     metric_text,
     metric_unit,
     offer_text,
+    part_label,
     plan_text,
     role_label,
     roles,
@@ -120,8 +121,10 @@ def rank_text(option: Option, index: int) -> str:
 def _legend(page: Page, decision: Decision) -> None:
     """What the marks of the table mean, and the other cards of the same kinds."""
     if decision.stability is not None:
-        text = _("= tied with the first within the intervals; * nothing is both cheaper and faster; First in: "  # noqa: E501
-                 "share of {n} draws of speed and price in which the option ranks first")  # fmt: skip
+        text = _(
+            "= tied with the first within the intervals; * nothing is both cheaper and faster; "
+            "First in: share of {n} draws of speed and price in which the option ranks first"
+        )
         page.line(text.format(n=decision.stability.draws), style="dim")
     kin = [
         _("{n} x {name} ({score:.2f}, as {first})").format(
@@ -131,7 +134,7 @@ def _legend(page: Page, decision: Decision) -> None:
         for v in o.variants[:2]
     ]
     if kin:
-        page.line(_("Of the same kinds: {names}").format(names=", ".join(kin)), style="dim")
+        page.line(_("Of the same kinds: {names}").format(names=_(", ").join(kin)), style="dim")
 
 
 def _speed_heading(key: str | None) -> str:
@@ -161,7 +164,8 @@ def _roles(page: Page, options: Sequence[Option]) -> None:
         return
     page.heading(_("Roles"))
     for role, option in found:
-        page.bullet(f"{role_label(role)}: {hardware_text(option)}, {cost_text(option)}")
+        text = _("{hardware}, {cost}").format(hardware=hardware_text(option), cost=cost_text(option))
+        page.bullet(labelled(role_label(role), text))
 
 
 def _winner(page: Page, option: Option) -> None:
@@ -173,7 +177,7 @@ def _winner(page: Page, option: Option) -> None:
         )
     _memory(page, option)
     for key, estimate in option.performance.items():
-        page.bullet(f"{metric_label(key)}: {metric_text(key, estimate)}")
+        page.bullet(labelled(metric_label(key), metric_text(key, estimate)))
     _cost(page, option)
 
 
@@ -198,18 +202,18 @@ def _advice(page: Page, advice: Sequence[Advice]) -> None:
 def _memory(page: Page, option: Option) -> None:
     fit = option.memory
     parts = sorted(fit.breakdown_gib.items(), key=lambda part: -part[1])
-    shown = ", ".join(f"{name.replace('_', ' ')} {significant(size)}" for name, size in parts if size)
+    shown = _(", ").join(f"{part_label(name)} {significant(size)}" for name, size in parts if size)
     text = _("Memory per accelerator: {need} of {usable} usable, {free:.0f} % free")
     page.bullet(
         text.format(need=gib(fit.per_accelerator_gib), usable=gib(fit.usable_gib), free=fit.headroom_pct)
-        + (f" ({shown})" if shown else "")
+        + (_(" ({parts})").format(parts=shown) if shown else "")
     )
 
 
 def _cost(page: Page, option: Option) -> None:
     cost = option.cost
     if parts := cost_parts(cost):
-        text = _("Cost: {parts}").format(parts=", ".join(parts))
+        text = _("Cost: {parts}").format(parts=_(", ").join(parts))
         page.bullet(text)
     for offer in (cost.offer, cost.purchase):
         if offer is not None:
@@ -239,10 +243,10 @@ def _rejections(page: Page, decision: Decision) -> None:
         return
     page.heading(_("Ruled out"))
     for code, entries in groups:
-        names = ", ".join(entry.accelerator for entry in entries[:EXAMPLES])
+        names = _(", ").join(entry.accelerator for entry in entries[:EXAMPLES])
         if len(entries) > EXAMPLES:
-            names += ", ..."
-        page.bullet(f"{code} ({len(entries)}): {names}")
+            names += _(", ") + "..."
+        page.bullet(labelled(f"{code} ({len(entries)})", names))
     page.line(_("`gpuselect explain CODE` says what stands behind a code."), style="dim")
 
 
@@ -267,7 +271,7 @@ def fit_text(answer: FitAnswer, style: Style | None = None) -> str:
         if answer.option.framework is not None:
             page.bullet(_("Framework: {name}").format(name=answer.option.framework.name))
         for key, estimate in answer.option.performance.items():
-            page.bullet(f"{metric_label(key)}: {metric_text(key, estimate)}")
+            page.bullet(labelled(metric_label(key), metric_text(key, estimate)))
         _cost(page, answer.option)
         _ledgers(page, answer.option)
         page.heading(_("Memory"))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page, Style
 from gpuselect.report.format import UNKNOWN, percent, significant
@@ -136,7 +136,8 @@ def _skips(page: Page, validation: Validation) -> None:
 
     counts = Counter(skip.code for skip in validation.skipped)
     for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        page.bullet(f"{code} ({count}): {_(SKIP_REASONS.get(code, ''))}".rstrip(": "))
+        name = f"{code} ({count})"
+        page.bullet(labelled(name, _(SKIP_REASONS[code])) if code in SKIP_REASONS else name)
 
 
 def _worst(page: Page, rows: Sequence[Prediction], count: int) -> None:

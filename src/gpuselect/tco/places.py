@@ -9,16 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuselect.catalog import Region
+from gpuselect.i18n import N_
 from gpuselect.tco.defaults import CostDefaults
 
 CARBON_METHODS = (  # nearest to what a site draws first
-    "grid average, consumption (Green Software Foundation)",
-    "life-cycle, yearly average (Electricity Maps)",
-    "generation mix (Ember)",
-    "generation mix (Our World in Data)",
-    "grid (Google region list)",
+    N_("grid average, consumption (Green Software Foundation)"),
+    N_("life-cycle, yearly average (Electricity Maps)"),
+    N_("generation mix (Ember)"),
+    N_("generation mix (Our World in Data)"),
+    N_("grid (Google region list)"),
 )
-PRICE_KINDS = ("industrial", "business", "commercial")  # what a data centre pays first
+PRICE_KINDS = (N_("industrial"), N_("business"), N_("commercial"))  # what a data centre pays first
 FLEETS = ("(fleet average)", "(ccf default)")
 GROUPS = {"eu": "europe", "uk": "gb", "na": "north america"}  # words of --region by the name of the row
 

@@ -1,4 +1,4 @@
-"""What a workload says of each accelerator or option in a comparison."""
+"""What a workload says of each accelerator, option or framework in a comparison."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING
 from gpuselect.i18n import _
 
 if TYPE_CHECKING:
-    from gpuselect.catalog import Accelerator
-    from gpuselect.cli.load import Inputs
+    from gpuselect.catalog import Accelerator, Framework
     from gpuselect.comparison import Cell, Row
-    from gpuselect.decision import FitAnswer, Option
+    from gpuselect.decision import Decision, FitAnswer, Option
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 UNSURE = ("assumed-figure", "class-estimate", "framework-assumed")  # an estimate rests on an assumption
 Found = tuple["Option | None", str]
 
 
-def workload_rows(groups: Sequence[tuple[int | None, Accelerator]], inputs: Inputs) -> list[Row]:
-    """The workload on each: on the count that was named, else on the smallest count that fits."""
-    found = [_found(count, card, inputs) for count, card in groups]
+def workload_rows(
+    groups: Sequence[tuple[int | None, Accelerator]],
+    *,
+    ask: Callable[[int, str], FitAnswer],
+    most: int | None,
+) -> list[Row]:
+    """The workload on each: on the count that was named, else on the smallest count that fits.
+
+    `ask` answers for a count of an accelerator; `most` is the largest count to try.
+    """
+    found = [_found(count, card, ask, most or COUNTS[-1]) for count, card in groups]
     options = [option for option, _why in found]
     rows = _plan_rows(found, whole=any(count is not None for count, _card in groups))
     rows += _performance_rows(options)
@@ -28,28 +35,19 @@ def workload_rows(groups: Sequence[tuple[int | None, Accelerator]], inputs: Inpu
     return [row for row in rows if any(cell.value is not None for cell in row.cells)]
 
 
-def _found(count: int | None, card: Accelerator, inputs: Inputs) -> Found:
+def _found(count: int | None, card: Accelerator, ask: Callable[[int, str], FitAnswer], most: int) -> Found:
     """The best plan on a card, or why there is none."""
     from gpuselect.report.json import fits_usable
 
-    most = inputs.workload.max_count or COUNTS[-1]
     answer: FitAnswer | None = None
     for number in (count,) if count is not None else COUNTS:
         if count is None and number > most:
             break
-        answer = _asked(number, card, inputs)
+        answer = ask(number, card.id)
         if fits_usable(answer):
             return answer.option, _("fits") if answer.state == "fits" else _("tight")
     reason = answer.reasons[0].code if answer is not None and answer.reasons else "memory-exceeded"
     return None, _("no [{code}]").format(code=reason)
-
-
-def _asked(count: int, card: Accelerator, inputs: Inputs) -> FitAnswer:
-    from gpuselect.advisor import estimate
-
-    return estimate(
-        inputs.workload, [(count, card.id)], inputs.catalog, inputs.calibration, inputs.defaults
-    )  # fmt: skip
 
 
 def _plan_rows(found: Sequence[Found], *, whole: bool) -> list[Row]:
@@ -127,3 +125,50 @@ def _cell(key: str, option: Option | None, read: Callable[..., float | None]) ->
         return Cell()
     unsure = key not in ("min_count", "warnings") and any(w.code in UNSURE for w in option.warnings)
     return Cell(float(value), None, "assumed" if unsure else "")
+
+
+def framework_rows(frameworks: Sequence[Framework], *, ask: Callable[[Framework], Decision]) -> list[Row]:
+    """What the workload gives with each: the best option, its speed and cost, cards open, or why none."""
+    from gpuselect.comparison import Cell, Row, with_ratios
+    from gpuselect.report.describe import headline_key, metric_label, metric_unit
+
+    answers = [ask(framework) for framework in frameworks]
+    options = [next(iter((*a.recommendations, *a.unpriced)), None) for a in answers]
+    rows = [
+        Row("best_option", _("Best option"), "",
+            tuple(Cell(_option_text(o, a)) for o, a in zip(options, answers, strict=True))),
+        Row("cards", _("Accelerators that fit"), "", with_ratios([Cell(_fitting(a)) for a in answers])),
+    ]  # fmt: skip
+    key = next((headline_key(o) for o in options if o is not None), None)
+    if key is not None:
+        speeds = [Cell(o.performance[key].value if o and key in o.performance else None) for o in options]
+        rows.append(Row(key, metric_label(key), metric_unit(key), with_ratios(speeds)))
+    for name, label in (
+        ("per_run_usd", _("Cost of the run")), ("per_million_tokens_usd", _("Cost per million tokens")),
+        ("per_thousand_images_usd", _("Cost per thousand samples")),
+    ):  # fmt: skip
+        costs = [Cell(getattr(o.cost, name) if o is not None else None) for o in options]
+        if any(cell.value is not None for cell in costs):
+            rows.append(Row(name, label, "USD", with_ratios(costs)))
+    scores = [Cell(_score(o)) for o in options]
+    rows.append(Row("framework_score", _("Framework score"), "", with_ratios(scores)))
+    return [row for row in rows if any(cell.value is not None for cell in row.cells)]
+
+
+def _score(option: Option | None) -> float | None:
+    """Score of the framework on the card of its best option, 0..1."""
+    return option.framework.total if option is not None and option.framework is not None else None
+
+
+def _option_text(option: Option | None, answer: Decision) -> str | None:
+    """Hardware of the best option, else the commonest refusal."""
+    if option is not None:
+        return f"{option.count} x {option.accelerator}"
+    refusals = [c.rejection for c in answer.considered if c.rejection is not None]
+    named = [r for r in refusals if r.code not in ("not-selected", "not-available")] or refusals
+    codes = [r.code for r in named]
+    return max(sorted(set(codes)), key=codes.count) if codes else None
+
+
+def _fitting(answer: Decision) -> float:
+    return float(sum(c.feasible for c in answer.considered))
