@@ -18,6 +18,7 @@ from gpuselect.estimate.model_shape import shape_of
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
 from gpuselect.names import resolve_format, resolve_model
+from gpuselect.quantities import format_count
 from gpuselect.workload import Workload
 
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
@@ -159,7 +160,7 @@ def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, note
         notes.append(
             Note(
                 "tokens-from-samples",
-                _("{s:.4g} samples x {e:g} epochs x {n:.0f} tokens").format(
+                _("{s:,.0f} samples x {e:g} epochs x {n:.0f} tokens").format(
                     s=workload.samples, e=epochs, n=length
                 ),
             )
@@ -170,7 +171,9 @@ def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, note
         notes.append(
             Note(
                 "default-tokens",
-                _("20 tokens per parameter (Chinchilla): {t:.4g}B tokens").format(t=tokens / 1e9),
+                _("20 tokens per parameter (Chinchilla): {t} tokens").format(
+                    t=format_count(tokens, digits=4)
+                ),
             )
         )
         return tokens

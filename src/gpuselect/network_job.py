@@ -222,7 +222,7 @@ def _samples(workload: Workload, network: Network, training: bool, notes: list[N
     number = float(workload.samples or usual)
     rounds = float(workload.epochs or (1 if workload.samples else epochs))
     if workload.samples is None:
-        text = _("{s:.4g} samples x {e:g} epochs").format(s=number, e=rounds)
+        text = _("{s:,.0f} samples x {e:g} epochs").format(s=number, e=rounds)
         notes.append(Note("default-samples", text))
     return number * rounds
 

@@ -200,10 +200,12 @@ def plan_sentence(option: Option) -> str:
     Assumes sequence parallelism with tensor parallelism and a 1F1B pipeline.
     """
     plan = option.plan
-    parts = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "cp", "dp", "replicas")
+    parts = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "cp", "dp")
              if getattr(plan, name) > 1]  # fmt: skip
     if plan.zero_stage:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
-        parts.append(_("{kind} recompute").format(kind=RECOMPUTE[int(plan.recompute)]))
+        parts.append(_("{kind} recompute").format(kind=_(RECOMPUTE[int(plan.recompute)])))
+    if plan.replicas > 1:
+        parts.append(_("{count} replicas").format(count=plan.replicas))
     return _(", ").join(parts) or _("one accelerator")

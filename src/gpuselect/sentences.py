@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
+from gpuselect.quantities import format_count
 
 METHODS = {
     "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
@@ -17,10 +18,10 @@ def sentence(job: Job) -> str:
     match job:
         case TrainingJob():
             return _(
-                "{what} a {label} model on {tokens:.4g}B tokens, sequences of {seq}, {batch} per step, "
+                "{what} a {label} model on {tokens} tokens, sequences of {seq}, {batch} per step, "
                 "{precision}"
             ).format(
-                what=_(METHODS[job.method]), label=job.label, tokens=job.tokens / 1e9,
+                what=_(METHODS[job.method]), label=job.label, tokens=format_count(job.tokens, digits=4),
                 seq=job.seq_len, batch=job.global_batch, precision=job.precision,
             )  # fmt: skip
         case ServingJob():
@@ -52,8 +53,8 @@ def _serving(job: ServingJob) -> str:
 def _network(job: NetworkJob) -> str:
     size = f" ({job.network.size})" if job.network.size else ""
     if job.training:
-        return _("Training {label}{size} on {n:.4g}M samples, {precision}").format(
-            label=job.label, size=size, n=job.samples / 1e6, precision=job.precision
+        return _("Training {label}{size} on {n} samples, {precision}").format(
+            label=job.label, size=size, n=format_count(job.samples, digits=4), precision=job.precision
         )
     text = _("Serving {label}{size}, {precision}").format(label=job.label, size=size, precision=job.precision)
     if job.request_rate is not None:
