@@ -18,6 +18,8 @@ from gpuselect.quantities import (
 from gpuselect.workload import Workload
 
 IN_SECONDS = frozenset({"deadline", "ttft", "tpot", "latency", "checkpoint", "restart"})
+IN_BYTES = frozenset({"reserve", "bytes", "memory", "storage", "egress"})
+BYTES = (("TiB", 2**40), ("GiB", 2**30), ("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6))
 COUNTED = frozenset({"tokens", "samples", "active_params"})  # large numbers with a letter
 NOT_TYPED = frozenset({"parse_notes"})
 
@@ -58,6 +60,9 @@ def _word(key: str, value: Any) -> str:  # noqa: PLR0911  one for each kind of v
             return ",".join(f"{item[0]}x{item[1]}" if isinstance(item, tuple) else item for item in value)
         case float() if key in IN_SECONDS:
             return format_duration(value)
+        case float() if key in IN_BYTES:
+            return next((f"{value / size:g}{unit}" for unit, size in BYTES if value and value % size == 0),
+                        _number(value))  # fmt: skip
         case float() | int():
             return format_count(value) if key in COUNTED else _number(value)
     return str(value)
