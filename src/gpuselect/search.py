@@ -183,16 +183,20 @@ def lighter_need(plans: Plan, need: np.ndarray) -> np.ndarray:
 
 
 def best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """Row of least cost for each (site, count), the first of several; rows come site by site, count by count.
+    """Row of least cost for each (site, count), the first of several, in the order of site and count.
 
-    >>> best_rows(np.array([0, 0, 0, 2]), np.array([1, 1, 2, 1]), np.array([3.0, 2.0, 9.0, 4.0])).tolist()
-    [1, 2, 3]
+    >>> best_rows(np.array([2, 0, 0, 0]), np.array([1, 1, 2, 1]), np.array([4.0, 3.0, 9.0, 2.0])).tolist()
+    [3, 2, 0]
     """
-    first = np.concatenate([[True], (index[1:] != index[:-1]) | (count[1:] != count[:-1])])
-    starts = np.flatnonzero(first)
+    keys = index.astype(np.int64) * 10_000_000 + count.astype(np.int64)
+    order = np.arange(len(keys))
+    if np.any(keys[1:] < keys[:-1]):  # most grids come in order, and sorting takes longer than all the rest
+        order = np.argsort(keys, kind="stable")
+        keys, cost = keys[order], cost[order]
+    first = np.concatenate([[True], keys[1:] != keys[:-1]])
     group = np.cumsum(first) - 1
-    rows = np.flatnonzero(cost == np.fmin.reduceat(cost, starts)[group])
-    return np.asarray(rows[np.concatenate([[True], group[rows[1:]] != group[rows[:-1]]])])
+    rows = np.flatnonzero(cost == np.fmin.reduceat(cost, np.flatnonzero(first))[group])
+    return np.asarray(order[rows[np.concatenate([[True], group[rows[1:]] != group[rows[:-1]]])]])
 
 
 def candidates_of(
