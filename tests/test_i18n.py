@@ -12,6 +12,7 @@ import pytest
 from gpuselect import i18n
 from gpuselect.cli import language as spoken
 from gpuselect.cli import main
+from gpuselect.note_texts import NOTES
 from gpuselect.quantities import parse_money
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page, Style, cells, filled
@@ -44,6 +45,7 @@ COMMANDS = [
 ]
 NAMES = {  # names and prose of products, which stay as they are
     "and", "with", "custom", "part", "for", "open", "language", "container", "runtime", "Serving",
+    *NOTES,  # codes of one word
 }  # fmt: skip
 
 

@@ -18,10 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuselect.cli.app import summaries
+from gpuselect.note_texts import note_texts
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.rules import EXPLANATIONS
+from gpuselect.stability import EXPLAINED
 
 ROOT = Path(__file__).resolve().parents[1]
+CODES = {**EXPLANATIONS, **EXPLAINED, **note_texts()}
 REFERENCE = ROOT / "docs/cli.md"
 HEAD = """\
 # Commands
@@ -155,7 +158,7 @@ def anchor_of(heading: str) -> str:
 def missing_places() -> Iterator[str]:
     """A fault for each source or rule that cites a place in docs/ which does not exist."""
     cited = [(f"source {key}", source.address) for key, source in load_catalog().sources.items()]
-    cited += [(f"rule {code}", rule.source) for code, rule in EXPLANATIONS.items()]
+    cited += [(f"rule {code}", rule.source) for code, rule in CODES.items()]
     for who, address in cited:
         for part in address.split("; "):
             found = PLACE.match(part)
@@ -171,7 +174,7 @@ def missing_places() -> Iterator[str]:
 def unused_codes() -> Iterator[str]:
     """A fault for each explained code that no module of the program uses."""
     text = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "src").rglob("*.py")))
-    for code in EXPLANATIONS:
+    for code in CODES:
         if text.count(f'"{code}"') < 2:  # once where it is explained
             yield f"the rule code {code} is explained and used nowhere"
 
@@ -191,7 +194,7 @@ def main() -> int:
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults:
-        print(f"{len(pages())} pages, {len(summaries())} commands, {len(EXPLANATIONS)} codes")
+        print(f"{len(pages())} pages, {len(summaries())} commands, {len(CODES)} codes")
     return 1 if faults else 0
 
 

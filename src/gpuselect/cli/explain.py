@@ -70,9 +70,10 @@ def is_code(what: str | None) -> bool:
     code = what.strip().lower().replace("_", "-")
     if code in EXPLANATIONS:
         return True
+    from gpuselect.note_texts import DEFAULTS, NOTES
     from gpuselect.stability import EXPLAINED
 
-    return code in EXPLAINED
+    return code in {**EXPLAINED, **DEFAULTS, **NOTES}
 
 
 def _answer(what: str | None, arguments: Arguments) -> Answer:

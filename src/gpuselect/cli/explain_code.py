@@ -60,9 +60,14 @@ def _rule(arguments: Arguments) -> tuple[str, Explanation]:
     plain = given.strip().lower().replace("_", "-")
     if plain in EXPLANATIONS:
         return plain, EXPLANATIONS[plain]
+    from gpuselect.note_texts import note_texts
+
+    notes = note_texts()
+    if plain in notes:
+        return plain, notes[plain]
     from gpuselect.stability import EXPLAINED
 
-    rules = {**skip_rules(), **EXPLAINED, **EXPLANATIONS, **catalog_rules(arguments)}
+    rules = {**skip_rules(), **EXPLAINED, **notes, **EXPLANATIONS, **catalog_rules(arguments)}
     code = code_named(given, list(rules))
     return code, rules[code]
 
