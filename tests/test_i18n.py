@@ -17,6 +17,7 @@ from gpuselect.quantities import parse_money
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page, Style, cells, filled
 from gpuselect.report.format import money
+from gpuselect.stability import EXPLAINED
 
 ROOT = Path(__file__).parents[1]
 WORDS = r"[a-z]{2,} [a-z]{2,}|^[A-Za-z]{3,}$"  # two words, or one that is all
@@ -45,7 +46,7 @@ COMMANDS = [
 ]
 NAMES = {  # names and prose of products, which stay as they are
     "and", "with", "custom", "part", "for", "open", "language", "container", "runtime", "Serving",
-    *NOTES,  # codes of one word
+    *NOTES, *EXPLAINED,  # codes of one word
 }  # fmt: skip
 
 
