@@ -1,8 +1,8 @@
 """Ask for known vulnerabilities of what the package needs to run, extras included; exit 1 when there are any.
 
 pip-audit (in an environment of its own, .audit-venv) asks the open database of vulnerabilities. Where it
-cannot be installed or the database cannot be reached nothing is audited: that is said, and the exit code is 0,
-because a missing network is no fault of a change. Tools of development are not audited.
+cannot be installed or the database cannot be reached nothing is audited: that is said, and the exit code is
+0, because a missing network is no fault of a change. Tools of development are not audited.
 """
 
 from __future__ import annotations
