@@ -15,7 +15,7 @@ from gpuselect.framework_choice import ENGINE_KEYS, able_on, ranked
 from gpuselect.frameworks import Ask, refusal
 from gpuselect.hpc_job import hpc_precision, slow_fp64, wants_ecc
 from gpuselect.i18n import _
-from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.job import ServingJob, TrainingJob, asked_weights
 from gpuselect.names import resolve_accelerator, resolve_framework
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.network_sites import network_precision, network_site
@@ -119,7 +119,7 @@ def _on_card(accelerator: Accelerator, job: Job, workload: Workload) -> str:
 
 def card_precision(accelerator: Accelerator, precision: str, workload: Workload) -> str:
     """The compute precision on this card: defaults fall back to 16 bit, and to fp16 where bf16 is missing."""
-    chosen = workload.weights if workload.task == "inference" else workload.precision
+    chosen = asked_weights(workload) if workload.task == "inference" else workload.precision
     narrow = workload.task == "inference" and precision in ("fp8", "fp4")
     if narrow and chosen is None and peak_tflops(accelerator, precision) is None:
         precision = "bf16"

@@ -226,12 +226,33 @@ def native_format(model: Model | None) -> str:
     return next((name for word, name in NATIVE_FORMATS if word in words), "")
 
 
+STORED_AS = {"tf32": "fp32", "fp16_acc16": "fp16", "fp4": "nvfp4"}  # arithmetic -> format of the weights
+
+
+def asked_weights(workload: Workload) -> str | None:
+    """Weight format that a served decoder is asked for: a --precision alone means the weights, too.
+
+    >>> asked_weights(Workload(task="inference", precision="fp8"))
+    'fp8'
+    """
+    if workload.weights is not None or workload.precision is None:
+        return workload.weights
+    return STORED_AS.get(workload.precision, workload.precision)
+
+
 def _weights(workload: Workload, catalog: Catalog, notes: list[Note]) -> WeightFormat:
     """The format asked for, else the one the model was published in, else bf16."""
+    asked = asked_weights(workload)
+    if asked is not None and workload.weights is None:
+        text = _("--precision {p} is read as weights in {format}").format(p=workload.precision, format=asked)
+        notes.append(Note("precision-as-weights", text))
+    elif workload.precision is not None:
+        text = _("the format of the weights decides the arithmetic: --precision {p} is not used")
+        notes.append(Note("precision-as-weights", text.format(p=workload.precision)))
     native = native_format(resolve_model(workload.model, catalog)) if workload.model else ""
-    meant = workload.weights == "int4" and native == "int4-experts"  # a width alone: as published
-    if workload.weights is not None and not meant:
-        return resolve_format(workload.weights, catalog)
+    meant = asked == "int4" and native == "int4-experts"  # a width alone: as published
+    if asked is not None and not meant:
+        return resolve_format(asked, catalog)
     if native:
         found = resolve_format(native, catalog)
         text = _("{name} weights, as the model was published").format(name=found.name)
@@ -257,9 +278,7 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
                 _("{i} input and {o} output tokens").format(i=input_tokens, o=output_tokens),
             )
         )
-    rate = workload.request_rate
-    if rate is None and workload.demand is not None:
-        rate = workload.demand / (input_tokens + output_tokens) * (workload.peak_factor or 1.0)
+    rate = _request_rate(workload, input_tokens=input_tokens, output_tokens=output_tokens)
     concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
     if workload.concurrency is None and not workload.users:
         notes.append(Note("default-concurrency", _("8 concurrent sequences")))
@@ -279,6 +298,16 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
         percentile=_percentile(workload.percentile), percentile_given=workload.percentile is not None,
     )  # fmt: skip
     return job, notes
+
+
+def _request_rate(workload: Workload, *, input_tokens: int, output_tokens: int) -> float | None:
+    """Requests per second at the peak: as given, or from tokens in and out, or from tokens written."""
+    rate = workload.request_rate
+    if rate is None and workload.throughput is not None:
+        rate = workload.throughput / output_tokens
+    if rate is None and workload.demand is not None:
+        rate = workload.demand / (input_tokens + output_tokens)
+    return None if rate is None else rate * (workload.peak_factor or 1.0)
 
 
 def _percentile(text: str | None) -> float:

@@ -37,10 +37,16 @@ from gpuselect.tco import CostDefaults
 from gpuselect.tenancy import search_shared
 from gpuselect.video_job import video_job
 from gpuselect.workload import Workload, pins
+from gpuselect.workload_scope import unread_keys
 
 
 def resolve_job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
-    """The workload in numbers, with the assumptions that were made."""
+    """The workload in numbers, with the assumptions that were made and the keys that it does not read."""
+    job, notes = _job(workload, catalog, calibration)
+    return job, [*unread_keys(workload, job), *notes]
+
+
+def _job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
     if workload.task == "video":
         return video_job(workload, catalog, calibration)
     if workload.task == "hpc":

@@ -53,13 +53,14 @@ class Workload(BaseModel):
     optimizer: str | None = None
     lora_rank: int | None = None
     deadline: float | None = None
-    # serving: request_rate [1/s], demand [tokens/s], ttft, tpot and latency [s]
+    # serving: request_rate [1/s], demand and throughput [tokens/s; in and out, out], ttft, tpot, latency [s]
     input_tokens: int | None = None
     output_tokens: int | None = None
     concurrency: int | None = None
     users: float | None = None
     request_rate: float | None = None
     demand: float | None = None
+    throughput: float | None = None
     peak_factor: float | None = None
     ttft: float | None = None
     tpot: float | None = None

@@ -19,6 +19,7 @@ from gpuselect.quantities import (
     Params,
     Reading,
     Streams,
+    Throughput,
     TrainingSet,
     in_usd,
     parse_accelerators,
@@ -37,6 +38,7 @@ from gpuselect.quantities import (
     parse_resolution,
     parse_samples,
     parse_streams,
+    parse_throughput,
     parse_token_time,
 )
 from gpuselect.workload_words import (
@@ -211,6 +213,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "optimizer": word, "lora_rank": whole, "deadline": parse_duration,
     "input_tokens": parse_context, "output_tokens": parse_context, "concurrency": whole,
     "users": positive, "request_rate": parse_rate, "demand": parse_demand,
+    "throughput": parse_throughput,
     "peak_factor": partial(positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
     "percentile": _percentile,
@@ -320,18 +323,23 @@ def _spelled(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, ob
 
 def _parts(parsed: Any) -> tuple[Any, str | None, dict[str, Any]]:
     """Value, note, and what the same text said about other keys."""
+    value: Any = parsed
+    note: str | None = None
+    also: dict[str, Any] = {}
     match parsed:
         case Reading(value=value, note=note):
-            return value, note, {}
+            pass
         case Params(note=note) | Money(note=note):
-            return parsed, note, {}
-        case Latency(seconds=seconds, percentile=percentile):
-            return seconds, None, {"percentile": percentile} if percentile else {}
-        case Streams(count=count, resolution=size, fps=fps):
-            return count, None, {k: v for k, v in (("resolution", size), ("fps", fps)) if v is not None}
-        case TrainingSet(samples=samples, epochs=epochs):
-            return samples, None, {"epochs": epochs} if epochs else {}
-    return parsed, None, {}
+            pass
+        case Latency(seconds=value, percentile=percentile):
+            also = {"percentile": percentile}
+        case Throughput(per_second=rate, of_tokens=of_tokens):
+            value, also = (rate, {}) if of_tokens else (None, {"request_rate": rate})
+        case Streams(count=value, resolution=size, fps=fps):
+            also = {"resolution": size, "fps": fps}
+        case TrainingSet(samples=value, epochs=epochs):
+            also = {"epochs": epochs or None}
+    return value, note, {name: said for name, said in also.items() if said is not None}
 
 
 def _with_active(values: Mapping[str, Any]) -> Params | None:

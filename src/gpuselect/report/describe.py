@@ -34,6 +34,9 @@ SECONDS: Mapping[str, float] = {  # the metrics that are times, and their unit [
 SMALLER_IS_BETTER = frozenset(SECONDS)
 
 
+NAMED_BY_UNIT = ("images_per_s", "requests_per_s", "frames_per_s")  # "1,700 images/s" says what it is
+
+
 def metric_label(key: str) -> str:
     """Name of a performance metric without its unit.
 
@@ -298,7 +301,8 @@ def decision_sentence(decision: Decision) -> str:
     parts.append(_(" ({plan})").format(plan=plan_text(option)))
     key = headline_key(option)
     if key is not None:
-        parts.append(_(": {metric} {value}").format(metric=metric_label(key).lower(), value=headline(option)))
+        said = _(": {value}") if key in NAMED_BY_UNIT else _(": {metric} {value}")
+        parts.append(said.format(metric=metric_label(key).lower(), value=headline(option)))
     if option.cost != Cost():
         parts.append(_(", {cost}").format(cost=cost_text(option)))
     if option.cost.per_million_tokens_usd is not None and option.cost.per_run_usd is None:
