@@ -95,3 +95,21 @@ def test_a_throughput_of_nothing_known_is_refused():
     """The sentence shows two valid forms."""
     with pytest.raises(InputError, match=r"write for example 2000 tokens/s or 100 images/s"):
         Workload.from_mapping({"task": "inference", "throughput": "fast"})
+
+
+def texts(code, **keys):
+    """The assumptions of a code on one card."""
+    decision = recommend(gpus="h100-sxm5-80gb", **keys).decision
+    return [n.text for n in decision.assumptions if n.code == code]
+
+
+def test_a_model_with_a_short_context_is_trained_at_that():
+    """GPT-2 holds 1,024 positions (its configuration, n_positions)."""
+    assert texts("default-seq-len", task="pretrain", model="gpt2") == ["sequences of 1024 tokens"]
+
+
+def test_a_context_that_the_model_does_not_have_is_named():
+    """Nothing is refused: contexts are extended, but the reader is told."""
+    asked = {"task": "inference", "model": "gpt2", "output_tokens": 100}
+    assert texts("context-exceeded", input_tokens=4000, **asked)[0].startswith("4100 tokens are more")
+    assert not texts("context-exceeded", input_tokens=900, **asked)

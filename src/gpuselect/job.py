@@ -18,6 +18,7 @@ from gpuselect.estimate.model_shape import shape_of
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
 from gpuselect.names import resolve_format, resolve_model
+from gpuselect.quantities import short_count
 from gpuselect.workload import Workload
 
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
@@ -96,6 +97,19 @@ def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[
     return shape, f"{params.total / 1e9:.4g}B", [Note("typical-shape", text)]
 
 
+def context_notes(shape: Shape, length: int) -> list[Note]:
+    """A note where sequences are longer than the model was made for; none where that is not known.
+
+    >>> from gpuselect.estimate.shape import typical_decoder
+    >>> [n.text for n in context_notes(typical_decoder(params=7e9), 200_000)]
+    ['200000 tokens are more than the context of the model, 131072: it needs training for that']
+    """
+    if not 0 < shape.max_context < length:
+        return []
+    text = _("{n} tokens are more than the context of the model, {most}: it needs training for that")
+    return [Note("context-exceeded", text.format(n=length, most=shape.max_context))]
+
+
 def training_job(
     workload: Workload, catalog: Catalog, calibration: Calibration
 ) -> tuple[TrainingJob, list[Note]]:
@@ -110,9 +124,11 @@ def training_job(
         notes.append(Note("default-precision", _("bf16 mixed precision with fp32 master weights")))
     if workload.optimizer is None:
         notes.append(Note("default-optimizer", _("AdamW optimizer")))
-    seq_len = workload.seq_len or _default_seq_len(workload, pretrain, notes)
+    seq_len = workload.seq_len or _default_seq_len(workload, shape, pretrain, notes)
     tokens = _tokens(workload, shape, seq_len, pretrain, notes)
     global_batch = workload.global_batch or _default_batch(shape, seq_len, pretrain, notes)
+    if not pretrain and workload.model is not None:
+        notes += context_notes(shape, seq_len)
     job = TrainingJob(
         shape=shape,
         recipe=training_recipe(
@@ -144,8 +160,9 @@ def training_job(
     return job, notes
 
 
-def _default_seq_len(workload: Workload, pretrain: bool, notes: list[Note]) -> int:
-    length = int(workload.mean_len or (DEFAULT_SEQ_LEN if pretrain else 2048))
+def _default_seq_len(workload: Workload, shape: Shape, pretrain: bool, notes: list[Note]) -> int:
+    usual = DEFAULT_SEQ_LEN if pretrain else 2048
+    length = int(workload.mean_len or min(usual, shape.max_context or usual))
     notes.append(Note("default-seq-len", _("sequences of {n} tokens").format(n=length)))
     return length
 
@@ -159,8 +176,8 @@ def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, note
         notes.append(
             Note(
                 "tokens-from-samples",
-                _("{s:.4g} samples x {e:g} epochs x {n:.0f} tokens").format(
-                    s=workload.samples, e=epochs, n=length
+                _("{s} samples x {e:g} epochs x {n:.0f} tokens").format(
+                    s=short_count(workload.samples), e=epochs, n=length
                 ),
             )
         )
@@ -170,7 +187,7 @@ def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, note
         notes.append(
             Note(
                 "default-tokens",
-                _("20 tokens per parameter (Chinchilla): {t:.4g}B tokens").format(t=tokens / 1e9),
+                _("20 tokens per parameter (Chinchilla): {t} tokens").format(t=short_count(tokens)),
             )
         )
         return tokens
@@ -186,7 +203,9 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
     notes.append(
         Note(
             "default-batch",
-            _("{n} sequences ({m:.2g}M tokens) per optimizer step").format(n=batch, m=batch * seq_len / 1e6),
+            _("{n} sequences ({m} tokens) per optimizer step").format(
+                n=batch, m=short_count(float(f"{batch * seq_len:.2g}"))
+            ),
         )
     )
     return int(batch)
@@ -278,6 +297,8 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
                 _("{i} input and {o} output tokens").format(i=input_tokens, o=output_tokens),
             )
         )
+    if workload.model is not None:
+        notes += context_notes(shape, input_tokens + output_tokens)
     rate = _request_rate(workload, input_tokens=input_tokens, output_tokens=output_tokens)
     concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
     if workload.concurrency is None and not workload.users:

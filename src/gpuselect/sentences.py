@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
+from gpuselect.quantities import short_count
 
 METHODS = {
     "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
@@ -17,10 +18,10 @@ def sentence(job: Job) -> str:
     match job:
         case TrainingJob():
             return _(
-                "{what} a {label} model on {tokens:.4g}B tokens, sequences of {seq}, {batch} per step, "
+                "{what} a {label} model on {tokens} tokens, sequences of {seq}, {batch} per step, "
                 "{precision}"
             ).format(
-                what=_(METHODS[job.method]), label=job.label, tokens=job.tokens / 1e9,
+                what=_(METHODS[job.method]), label=job.label, tokens=short_count(job.tokens),
                 seq=job.seq_len, batch=job.global_batch, precision=job.precision,
             )  # fmt: skip
         case ServingJob():
@@ -45,19 +46,19 @@ def _serving(job: ServingJob) -> str:
         label=job.label, weights=job.weights.id, i=job.input_tokens, o=job.output_tokens
     )
     if job.request_rate is not None:
-        return text + _(", {rate:.3g} requests/s").format(rate=job.request_rate)
+        return text + _(", {rate} requests/s").format(rate=short_count(job.request_rate))
     return text + _(", {n} concurrent sequences").format(n=job.concurrency)
 
 
 def _network(job: NetworkJob) -> str:
     size = f" ({job.network.size})" if job.network.size else ""
     if job.training:
-        return _("Training {label}{size} on {n:.4g}M samples, {precision}").format(
-            label=job.label, size=size, n=job.samples / 1e6, precision=job.precision
+        return _("Training {label}{size} on {n} samples, {precision}").format(
+            label=job.label, size=size, n=short_count(job.samples), precision=job.precision
         )
     text = _("Serving {label}{size}, {precision}").format(label=job.label, size=size, precision=job.precision)
     if job.request_rate is not None:
-        text += _(", {rate:.3g} {unit}/s").format(rate=job.request_rate, unit=job.unit)
+        text += _(", {rate} {unit}/s").format(rate=short_count(job.request_rate), unit=job.unit)
     if job.latency_s is not None:
         text += _(", within {ms:.3g} ms").format(ms=1e3 * job.latency_s)
     return text

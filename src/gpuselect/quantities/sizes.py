@@ -103,6 +103,18 @@ def format_params(params: Params) -> str:
     return total if params.active is None else f"{total}-A{format_count(params.active)}"
 
 
+def short_count(count: float) -> str:
+    """A number to read, not to read back: 4 figures, in thousands, millions or billions.
+
+    >>> short_count(5e4), short_count(115.3e6), short_count(0.25), short_count(2e11)
+    ('50,000', '115.3M', '0.25', '200B')
+    """
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if count >= size:
+            return f"{count / size:.4g}{letter}"
+    return f"{count:,.0f}" if count >= 1000.0 else f"{count:.4g}"
+
+
 def format_count(count: float) -> str:
     """Write a number with the largest magnitude below it.
 
