@@ -15,10 +15,12 @@ import yaml
 from gpuselect.cli import main
 from gpuselect.cli.launch_files import checked_folder, write_folder
 from gpuselect.errors import CatalogError, InputError
+from gpuselect.launch.facts import stage_facts
 from gpuselect.launch.files import choose
 from gpuselect.launch.fill import MARK, fill_text, fill_tree
 from gpuselect.launch.readme import metrics
 from gpuselect.launch.template import FileTemplate, Template
+from gpuselect.plan import Plan
 from gpuselect.readers.catalog import data_dir
 from gpuselect.readers.launch import load_templates, options_of
 
@@ -496,3 +498,15 @@ def test_recommend_writes_the_first_option(tmp_path, capsys):
     head = (tmp_path / "run/README.md").read_text(encoding="utf-8").splitlines()[0]
     assert head.startswith(f"# {first['count']} × ")
     assert CASES.catalog().accelerators[first["accelerator"]].name in head
+
+
+def test_stages_that_do_not_divide_are_laid_out_for_megatron():
+    """126 layers on 16 stages count embedding and head as layers; 61 on 8 give the layers of both ends."""
+    plan = Plan(count=128, tp=1, pp=16, dp=8, virtual=4)
+    assert stage_facts(126, plan) == {
+        "virtual_many": 4, "ends_as_layers": True, "first_layers": None, "last_layers": None,
+    }  # fmt: skip
+    plan = Plan(count=64, tp=1, pp=8, dp=8)
+    assert stage_facts(61, plan) == {
+        "virtual_many": None, "ends_as_layers": None, "first_layers": 7, "last_layers": 6,
+    }  # fmt: skip

@@ -22,6 +22,7 @@ TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL = (1, 2, 4, 8, 16, 32)
 MICRO_BATCHES = (1, 2, 4, 8)
 VIRTUAL_STAGES = (4, 5, 3, 2)  # tried in this order
+UNEVEN = 1.125  # the largest stage of a pipeline against the mean one
 LONG_RUN = 16  # micro-batches per stage from which the bubble is below 7 %
 
 
@@ -92,8 +93,8 @@ def training_plans(
 ) -> list[Plan]:
     """Every valid training plan for `count` accelerators.
 
-    tp divides the heads and stays inside the fast domain, pp divides the layers, ep divides the
-    experts and the data-parallel width, and micro_batch * dp * grad_accum = global_batch exactly.
+    tp divides the heads and stays inside the fast domain, pp splits the layers evenly or nearly so, ep
+    divides the experts and the data-parallel width, and micro_batch * dp * grad_accum = global_batch exactly.
     Where a pipeline would idle long, interleaved stages are tried beside plain ones.
     """
     plans = []
@@ -103,7 +104,7 @@ def training_plans(
     recomputes = [pins["recompute"]] if "recompute" in pins else [0, 1, 2]
     cp = pins.get("cp", 1)
     for tp, pp, micro_batch in product(tps, pps, batches):
-        if count % (tp * pp * cp) or n_heads % tp or n_layers % pp:
+        if count % (tp * pp * cp) or n_heads % tp or layers_of_stages(n_layers, pp) is None:
             continue
         dp = count // (tp * pp * cp)
         accum, rest = divmod(global_batch, dp * micro_batch)
@@ -115,7 +116,7 @@ def training_plans(
             _expert_widths(n_experts=n_experts, dp=dp, tp=tp, pins=pins),
             _zero_stages(dp=dp, pp=pp, pins=pins),
             recomputes,
-            _virtual_stages(layers=n_layers // pp, pp=pp, accum=accum, pins=pins),
+            _virtual_stages(layers=_interleaved_layers(n_layers, pp), pp=pp, accum=accum, pins=pins),
         ):
             plans.append(
                 Plan(
@@ -125,6 +126,31 @@ def training_plans(
                 )
             )  # fmt: skip
     return plans
+
+
+def layers_of_stages(n_layers: int, pp: int) -> tuple[int, int, int] | None:
+    """Layers of the first, of each middle and of the last stage; None where no split is nearly even.
+
+    The ends, which hold embedding and head, take fewer layers where the number does not divide, as Llama
+    3 405B did with 126 layers on 16 stages (arXiv 2407.21783, section 3.3.2).
+
+    >>> layers_of_stages(126, 16), layers_of_stages(80, 8), layers_of_stages(80, 32)
+    ((7, 8, 7), (10, 10, 10), None)
+    """
+    most = -(-n_layers // pp)
+    ends = n_layers - most * (pp - 2)
+    if n_layers % pp == 0:
+        return most, most, most
+    if ends < 2 or most * pp > UNEVEN * n_layers:  # one layer for each end
+        return None
+    return -(-ends // 2), most, ends // 2
+
+
+def _interleaved_layers(n_layers: int, pp: int) -> int:
+    """Layers of a stage that interleaving may divide, embedding and head counted as one each where needed."""
+    if n_layers % pp == 0:
+        return n_layers // pp
+    return (n_layers + 2) // pp if (n_layers + 2) % pp == 0 else 1
 
 
 def _virtual_stages(*, layers: int, pp: int, accum: int, pins: Mapping[str, int]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from gpuselect.job import ServingJob, TrainingJob, native_format
 from gpuselect.launch.fill import Value
 from gpuselect.names import resolve_model
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.plan import RECOMPUTE, Plan, layers_of_stages
 from gpuselect.workload import Workload
 
 PLAIN = re.compile(r"[\w./:+-]+")  # a text that no shell, YAML, TOML or JSON reads in a way of its own
@@ -49,7 +49,7 @@ def facts_of(*, option: Option, job: Job, workload: Workload, catalog: Catalog) 
     }
     match job:
         case TrainingJob():
-            facts |= _training(job, workload)
+            facts |= _training(job, workload) | stage_facts(job.shape.n_layers, option.plan)
         case ServingJob():
             facts |= _serving(job, option)
         case NetworkJob():
@@ -252,6 +252,22 @@ def _training(job: TrainingJob, workload: Workload) -> dict[str, Value | None]:
         "n_experts_many": int(shape.n_experts) if shape.n_experts else None,
         "top_k": int(shape.top_k) if shape.n_experts else None,
         "tied": True if shape.tied else None,
+    }
+
+
+def stage_facts(n_layers: int, plan: Plan) -> dict[str, Value | None]:
+    """Interleaved stages of a rank, and how layers that do not divide are laid out.
+
+    `ends_as_layers`: with embedding and head counted as layers they divide; else the layers of both ends.
+    """
+    first, middle, last = layers_of_stages(n_layers, plan.pp) or (None, None, None)
+    uneven = plan.pp > 1 and first != middle
+    as_layers = uneven and (n_layers + 2) % (plan.pp * plan.virtual) == 0
+    return {
+        "virtual_many": plan.virtual if plan.virtual > 1 else None,
+        "ends_as_layers": True if as_layers else None,
+        "first_layers": first if uneven and not as_layers else None,
+        "last_layers": last if uneven and not as_layers else None,
     }
 
 
