@@ -504,9 +504,13 @@ def test_stages_that_do_not_divide_are_laid_out_for_megatron():
     """126 layers on 16 stages count embedding and head as layers; 61 on 8 give the layers of both ends."""
     plan = Plan(count=128, tp=1, pp=16, dp=8, virtual=4)
     assert stage_facts(126, plan) == {
-        "virtual_many": 4, "ends_as_layers": True, "first_layers": None, "last_layers": None,
+        "virtual_many": 4, "virtual_layers": 2, "virtual_even": None, "ends_as_layers": True,
+        "first_layers": None, "last_layers": None,
     }  # fmt: skip
+    even = stage_facts(32, Plan(count=16, pp=4, dp=4, virtual=4))
+    assert (even["virtual_layers"], even["virtual_even"], even["ends_as_layers"]) == (2, True, None)
     plan = Plan(count=64, tp=1, pp=8, dp=8)
     assert stage_facts(61, plan) == {
-        "virtual_many": None, "ends_as_layers": None, "first_layers": 7, "last_layers": 6,
+        "virtual_many": None, "virtual_layers": None, "virtual_even": None, "ends_as_layers": None,
+        "first_layers": 7, "last_layers": 6,
     }  # fmt: skip

@@ -263,8 +263,11 @@ def stage_facts(n_layers: int, plan: Plan) -> dict[str, Value | None]:
     first, middle, last = layers_of_stages(n_layers, plan.pp) or (None, None, None)
     uneven = plan.pp > 1 and first != middle
     as_layers = uneven and (n_layers + 2) % (plan.pp * plan.virtual) == 0
+    interleaved = plan.virtual > 1
     return {
-        "virtual_many": plan.virtual if plan.virtual > 1 else None,
+        "virtual_many": plan.virtual if interleaved else None,
+        "virtual_layers": (n_layers + 2 * as_layers) // (plan.pp * plan.virtual) if interleaved else None,
+        "virtual_even": True if interleaved and not as_layers else None,
         "ends_as_layers": True if as_layers else None,
         "first_layers": first if uneven and not as_layers else None,
         "last_layers": last if uneven and not as_layers else None,

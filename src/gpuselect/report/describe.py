@@ -170,6 +170,8 @@ def plan_text(option: Option) -> str:
         f"{axis} {value}" for axis in ("tp", "pp", "dp", "ep", "cp") if (value := getattr(plan, axis)) != 1
     )
     parts = [widths or _("no split")]
+    if plan.virtual != 1:
+        parts.append(_("{n} interleaved stages each").format(n=plan.virtual))
     if plan.zero_stage:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
