@@ -36,6 +36,7 @@ class Terms:
     rate: float  # cost of capital, a year
     residual: float  # share of the purchase that the resale brings at the end
     support: float  # share of the purchase, a year
+    spares: float  # bought beside what is used, share of the purchase
     licence: float  # a year and accelerator
     staff: float  # a year
     colocation: float  # kW and month
@@ -54,6 +55,7 @@ def terms_of(workload: Workload, defaults: CostDefaults, *, service: bool) -> Te
         rate=float(defaults.cost_of_capital if workload.wacc is None else workload.wacc),
         residual=defaults.residual(years) if given is None else given,
         support=float(_first(workload.support, defaults.support_share_year)),
+        spares=workload.spares or 0.0,
         licence=workload.licence or 0.0,
         staff=workload.staff or 0.0,
         colocation=float(_first(workload.colocation, defaults.colocation_usd_kw_month)),
@@ -68,18 +70,19 @@ def _first(given: float | None, default: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What a deployment costs to buy [USD]: accelerators, the servers around them, the network."""
+    """What a deployment costs to buy [USD]: accelerators, the servers around them, the network, spares."""
 
     row: Price
     with_server: bool  # the price of the accelerators holds the servers
     accelerators: float
     servers: float
     network: float
+    spares: float = 0.0
 
     @property
     def total(self) -> float:
         """Everything."""
-        return self.accelerators + self.servers + self.network
+        return self.accelerators + self.servers + self.network + self.spares
 
 
 def offer_of(row: Price) -> Offer:
@@ -126,9 +129,10 @@ def rented(
 
 
 def bought(
-    catalog: Catalog, defaults: CostDefaults, *, hardware: str, count: int, system: System | None, today: str
-) -> Purchase | None:
-    """Purchase of accelerators with servers and network; None when no price is known.
+    catalog: Catalog, defaults: CostDefaults, *, hardware: str, count: int, system: System | None, today: str,
+    spares: float = 0.0,
+) -> Purchase | None:  # fmt: skip
+    """Purchase of accelerators with servers, network and a share of spares; None when no price is known.
 
     A server factor is added around bare cards of a system with several; a network share where there is
     more than one node, unless one price holds them all.
@@ -146,7 +150,7 @@ def bought(
     in_one = with_server and row.row.n_accel >= count  # a rack comes with its own network
     share = float(defaults.network_share) if node_count(count, system) > 1 and not in_one else 0.0
     network = (cards + servers) * share / (1.0 - share)
-    return Purchase(row.row, with_server, cards, servers, network)
+    return Purchase(row.row, with_server, cards, servers, network, spares * (cards + servers + network))
 
 
 def where(
@@ -266,7 +270,10 @@ def cost_of(
         if workload.have:
             owned = sum(hourly_energy(terms, place, power))
         else:
-            purchase = bought(catalog, defaults, hardware=hardware, count=count, system=system, today=today)
+            purchase = bought(
+                catalog, defaults, hardware=hardware, count=count, system=system, today=today,
+                spares=terms.spares,
+            )  # fmt: skip
         if purchase is not None:
             owned = owned_per_hour(terms, place, acquisition=purchase.total, power=power, count=count)
     basis = _basis(

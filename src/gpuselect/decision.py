@@ -51,6 +51,7 @@ class FrameworkChoice:
     why: str
     launch: tuple[str, ...] = ()
     version: str = ""
+    licence: str = ""  # empty where it is unknown
     criteria: Mapping[str, float] = field(default_factory=dict)  # shares of 1; only of the option shown first
     total: float = 0.0
     alternative_id: str = ""

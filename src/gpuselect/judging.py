@@ -34,6 +34,7 @@ from gpuselect.score import Judgement
 from gpuselect.search import Found, Site, search_serving, search_training
 from gpuselect.selection import select
 from gpuselect.tco import CostDefaults
+from gpuselect.tco.currency import in_dollars
 from gpuselect.tenancy import search_shared
 from gpuselect.video_job import video_job
 from gpuselect.workload import Workload, pins
@@ -129,6 +130,7 @@ def judge(
 ) -> Judged:  # fmt: skip
     """Search, cost and rank. `before` is an earlier run that differs in money only: its search is reused."""
     assumptions: Sequence[Note]
+    workload = in_dollars(workload, catalog, today=today)
     if before is None:
         job, assumptions = resolve_job(workload, catalog, calibration)
         fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}

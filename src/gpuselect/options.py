@@ -14,6 +14,7 @@ from gpuselect.framework_choice import best, named, training_why
 from gpuselect.frameworks import Ask, parallel_needs
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.names import allowed_licences
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes
 from gpuselect.plan import RECOMPUTE, Plan
@@ -91,10 +92,13 @@ def warnings_of(
     return tuple(notes)
 
 
-def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload) -> Ask:
+def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload, catalog: Catalog) -> Ask:
     """What a job and its plan ask of a framework on a site."""
     method, family = method_and_family(job)
-    ask = Ask(method, family, deployment=target_of(workload))
+    ask = Ask(
+        method, family, deployment=target_of(workload),
+        licences=allowed_licences(workload.framework_licence, catalog),
+    )  # fmt: skip
     plan = candidate.plan
     if isinstance(job, ServingJob):
         return replace(
@@ -128,7 +132,7 @@ def _framework(
             rate=float(calibration.engines.get(site.engine_id, 1.0))
         )
         return named(engine, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
-    ask = framework_ask(candidate, site, job, workload)
+    ask = framework_ask(candidate, site, job, workload, catalog)
     library = best(frameworks, site.accelerator, ask, catalog, calibration)
     why = training_why(library, candidate.plan)
     return named(library, why, plan=candidate.plan, model_name=job.label, nodes=nodes)

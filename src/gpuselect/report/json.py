@@ -205,6 +205,7 @@ def _framework(choice: FrameworkChoice | None) -> dict[str, Any] | None:
         "id": choice.id,
         "name": choice.name,
         "version": choice.version or None,
+        "licence": choice.licence or None,
         "why": choice.why,
         "launch": list(choice.launch),
         "score": _choice_score(choice),
