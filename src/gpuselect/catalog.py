@@ -226,7 +226,7 @@ class Framework(Entry):
     # train-network, infer-network: every other family
     families: tuple[NetworkFamily, ...] = ()
     version: Fact | None = None
-    licence: Fact | None = None
+    licence: Fact | None = None  # "A AND B" where parts differ; "other" is one that was not named
     min_compute_capability: Figure | None = None
     precisions: dict[str, Fact] = {}
     weight_formats: dict[str, Fact] = {}
@@ -250,6 +250,11 @@ class Framework(Entry):
     launch: tuple[str, ...] = ()
     good_for: Fact | None = None
     replaced_by: Fact | None = None
+
+    @property
+    def licences(self) -> tuple[str, ...]:
+        """Licences of all its parts; empty where none is known."""
+        return () if self.licence is None else tuple(str(self.licence).split(" AND "))
 
 
 class Optimisation(Entry):
@@ -357,6 +362,16 @@ class PastPrice:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeRate:
+    """One row of exchange_rates.csv: units of a currency for one euro on a day."""
+
+    currency: str
+    per_eur: float
+    as_of: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmbodiedCarbon:
     """One row of embodied_carbon.csv: carbon of making hardware [kg CO2e], for `n_accel` accelerators.
 
@@ -373,7 +388,7 @@ class EmbodiedCarbon:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything that the data folder says. Models and the last three tables are read when asked for."""
+    """Everything that the data folder says. Models and the last tables are read when asked for."""
 
     accelerators: Mapping[str, Accelerator]
     models: Mapping[str, Model]
@@ -387,6 +402,7 @@ class Catalog:
     price_history: Sequence[PastPrice] = ()
     embodied: Sequence[EmbodiedCarbon] = ()
     optimisations: Mapping[str, Optimisation] = field(default_factory=dict)
+    exchange_rates: Sequence[ExchangeRate] = ()
 
     @cached_property
     def prices_of(self) -> Mapping[str, tuple[Price, ...]]:

@@ -16,7 +16,7 @@ from gpuselect.frameworks import Ask, refusal
 from gpuselect.hpc_job import hpc_precision, slow_fp64, wants_ecc
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob, asked_weights
-from gpuselect.names import resolve_accelerator, resolve_framework
+from gpuselect.names import allowed_licences, resolve_accelerator, resolve_framework
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.network_sites import network_precision, network_site
 from gpuselect.power_modes import at_power, mode_missing, whole_card
@@ -149,6 +149,7 @@ def build_field(
     systems = system_of(catalog)
     _method, family = method_and_family(job)
     wanted = frozenset(resolve_framework(n, catalog).id for n in _wanted_frameworks(workload))
+    licences = allowed_licences(workload.framework_licence, catalog)
     sites, frameworks, rejections = [], {}, {}
     for entry in catalog.accelerators.values():
         if fixed is not None and entry.id not in fixed:
@@ -156,7 +157,7 @@ def build_field(
         accelerator = view(at_power(entry, workload.power_mode, workload.max_power_w))
         ask = Ask(
             demands.method, family, demands.weights, _on_card(accelerator, job, workload), wanted=wanted,
-            tp=int(workload.tp or 1), heads=_heads(job), deployment=target_of(workload),
+            tp=int(workload.tp or 1), heads=_heads(job), deployment=target_of(workload), licences=licences,
         )  # fmt: skip
         able = able_on(accelerator, ask, catalog, calibration)
         own_code = isinstance(job, HpcJob) and bool(HPC_SOFTWARE & set(accelerator.software))

@@ -41,7 +41,7 @@ class Ask:
     tp: int = 1
     heads: int = 0
     deployment: str = ""  # server, cluster, edge, mobile, desktop
-    licences: frozenset[str] = frozenset()  # words, one of which the licence must hold
+    licences: frozenset[str] = frozenset()  # names; those of all its parts must be among them
     wanted: frozenset[str] = frozenset()
 
 
@@ -150,8 +150,7 @@ def missing_parallelism(framework: Framework, needs: Iterable[str]) -> list[str]
 
 def _wish_gate(framework: Framework, ask: Ask) -> Note | None:
     """Licence and deployment target."""
-    licence = (framework.licence or "").lower()
-    if ask.licences and not any(word in licence for word in ask.licences):
+    if ask.licences and not (framework.licences and ask.licences.issuperset(framework.licences)):
         return Note("licence-excluded", _("licence: {name}").format(name=framework.licence or _("unknown")))
     if ask.deployment and framework.deployment and ask.deployment not in framework.deployment:
         text = _("is made for {known}, not for {target}")
@@ -173,10 +172,12 @@ def eligible(
     tp: int = 1,
     heads: int = 0,
     deployment: str = "",
+    licences: frozenset[str] = frozenset(),
 ) -> list[Framework]:
     """Frameworks that pass the gates known before a plan is: best supported first."""
     ask = Ask(
-        method, family, weights, precision, tp=tp, heads=heads, wanted=wanted, deployment=deployment
+        method, family, weights, precision, tp=tp, heads=heads, wanted=wanted, deployment=deployment,
+        licences=licences,
     )  # fmt: skip
     found = [framework for framework in frameworks if gate(framework, accelerator, ask) is None]
     return sorted(found, key=lambda framework: support(framework, accelerator))

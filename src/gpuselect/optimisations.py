@@ -22,6 +22,7 @@ from gpuselect.estimate.training import Method, StepTime, step_time
 from gpuselect.frameworks import Ask, gate, hardware_gate, parallel_needs, rows
 from gpuselect.i18n import _
 from gpuselect.job import TrainingJob
+from gpuselect.names import allowed_licences
 from gpuselect.plan import RECOMPUTE, ZERO_BUBBLE, Plan
 from gpuselect.search import Site, method_of
 from gpuselect.units import GIB
@@ -140,6 +141,7 @@ def fp8_training(run: Run) -> Effect | None:
     ask = Ask(
         run.job.method, precision="fp8", parallel=parallel_needs(run.plan), tp=int(run.plan.tp),
         heads=int(run.job.shape.n_heads),
+        licences=allowed_licences(run.workload.framework_licence, run.catalog),
     )  # fmt: skip
     card = run.site.accelerator
     able = [f for f in run.catalog.frameworks.values() if f.precisions and gate(f, card, ask) is None]

@@ -7,13 +7,14 @@ from dataclasses import replace
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.cost_detail import price_notes
-from gpuselect.costs import cost_of, deployment_power, energy_of, node_count, terms_of
+from gpuselect.costs import Terms, cost_of, deployment_power, energy_of, node_count
 from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Note, Option
 from gpuselect.deployment import covered, method_and_family, target_of
 from gpuselect.framework_choice import best, named, training_why
 from gpuselect.frameworks import Ask, parallel_needs
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.names import allowed_licences
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes
 from gpuselect.plan import RECOMPUTE, Plan
@@ -91,10 +92,13 @@ def warnings_of(
     return tuple(notes)
 
 
-def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload) -> Ask:
+def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload, catalog: Catalog) -> Ask:
     """What a job and its plan ask of a framework on a site."""
     method, family = method_and_family(job)
-    ask = Ask(method, family, deployment=target_of(workload))
+    ask = Ask(
+        method, family, deployment=target_of(workload),
+        licences=allowed_licences(workload.framework_licence, catalog),
+    )  # fmt: skip
     plan = candidate.plan
     if isinstance(job, ServingJob):
         return replace(
@@ -128,7 +132,7 @@ def _framework(
             rate=float(calibration.engines.get(site.engine_id, 1.0))
         )
         return named(engine, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
-    ask = framework_ask(candidate, site, job, workload)
+    ask = framework_ask(candidate, site, job, workload, catalog)
     library = best(frameworks, site.accelerator, ask, catalog, calibration)
     why = training_why(library, candidate.plan)
     return named(library, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
@@ -143,6 +147,7 @@ def build_option(
     catalog: Catalog,
     calibration: Calibration,
     defaults: CostDefaults,
+    terms: Terms,
     frameworks: list[Framework],
     today: str,
 ) -> Option:
@@ -156,18 +161,18 @@ def build_option(
     power = deployment_power(candidate, site, defaults, serving=hours is None)
     if isinstance(job, VideoJob) and power is not None:
         performance["watts_per_stream"] = Estimate(*[float(power) / job.streams / tenants] * 3)
-    terms = terms_of(workload, defaults, service=hours is None)
+    samples = None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s")
     cost = cost_of(
         candidate, site, terms=terms, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
         tokens_per_hour=per_hour.get("output_tok_s"),
-        samples_per_hour=None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s"),
+        samples_per_hour=samples,
         streams=float(tenants * job.streams) if isinstance(job, VideoJob) else None, power=power,
         today=today,
     )  # fmt: skip
     energy = energy_of(
         site.accelerator, cost, terms=terms, workload=workload, catalog=catalog, defaults=defaults,
         count=int(candidate.plan.count), power=power, hours=hours,
-        tokens_per_hour=per_hour.get("output_tok_s"),
+        tokens_per_hour=per_hour.get("output_tok_s"), samples_per_hour=samples,
     )  # fmt: skip
     return Option(
         accelerator=site.accelerator.id,

@@ -23,6 +23,7 @@ from gpuselect.video_sites import decoders_of, dla_gain
 
 TIGHT_STREAMS = 0.9  # feasibility study, section 8: a tenth of the capacity is kept free
 MOST_STREAMS = 1e5  # a larger limit is none
+MEASURED_PIPELINES = ("deepstream", "tensorrt")
 
 
 def rate(value: float, quantiles: Quantiles) -> Estimate:
@@ -171,6 +172,9 @@ def video_notes(candidate: Candidate, job: Job, site: Site, calibration: Calibra
     if decoders_of(site.accelerator)[1] and site.accelerator.family != "edge":
         text = _("its decode engines were not counted: one is assumed")
         notes.append(Note("decoder-assumed", text))
+    if "cuda" in site.accelerator.software and site.engine_id not in MEASURED_PIPELINES:
+        text = _("the rates are those of pipelines in TensorRT: none in {name} was measured")
+        notes.append(Note("pipeline-unmeasured", text.format(name=site.engine_id or _("another framework"))))
     return tuple(notes)
 
 

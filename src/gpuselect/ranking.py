@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from gpuselect.errors import InputError
 from gpuselect.i18n import _
 from gpuselect.network_job import Job
 from gpuselect.options import plan_sentence
+from gpuselect.quantities import format_money
 from gpuselect.score import CRITERIA, Judgement, Profile, normalised_log, normalised_low, pareto_front, total
 from gpuselect.selection import fastest, in_time, order_key, run_cost, speed, undominated, within_budget
 from gpuselect.workload import Workload
@@ -303,11 +305,14 @@ FLAG_KEYS = (
     "secondary_interval", "tracker", "encode", "dla", "load", "power_mode", "tenants", "isolation", "kernel",
     "exchange", "fp64", "flops", "bytes",
     "memory", "tp", "pp", "dp", "micro_batch", "recompute",
-    "acquire", "term", "region", "utilization", "years", "wacc", "residual", "support", "licence", "staff",
-    "colocation", "electricity", "pue", "carbon", "carbon_price", "carbon_budget", "storage", "egress",
-    "interruptions", "checkpoint", "restart",
-    "deadline", "max_count", "single_card", "prefer", "lora_rank",
+    "acquire", "term", "region", "utilization", "years", "wacc", "residual", "support", "spares", "licence",
+    "staff", "colocation", "electricity", "pue", "carbon", "carbon_price", "carbon_budget", "storage",
+    "egress", "interruptions", "checkpoint", "restart",
+    "deadline", "max_count", "single_card", "prefer", "lora_rank", "engine",
 )  # fmt: skip
+
+
+LIST_KEYS = ("secondary", "frameworks", "framework_licence", "vendors", "gpus", "exclude")
 
 
 def command_flags(workload: Workload) -> str:
@@ -324,8 +329,12 @@ def command_flags(workload: Workload) -> str:
             parts.append(flag if value else flag.replace("--", "--no-", 1))
         elif value is not None:
             parts.append(f"{flag} {value:g}" if isinstance(value, float) else f"{flag} {value}")
-    if workload.secondary:
-        parts.append(f"--secondary {','.join(workload.secondary)}")
+    lists = {key: getattr(workload, key) for key in LIST_KEYS}
+    parts += [
+        f"--{k.replace('_', '-')} {shlex.quote(','.join(names))}" for k, names in lists.items() if names
+    ]
+    if workload.budget is not None:
+        parts.append(f"--budget {shlex.quote(format_money(workload.budget))}")
     if workload.resolution is not None:
         parts.append("--resolution {}x{}".format(*workload.resolution))
     return " ".join(parts)

@@ -222,6 +222,10 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "No measurement of this accelerator is behind the constants; its class predicts it.",
         "data/calibration.yaml", "Measure one run and compare.",
     ),
+    "pipeline-unmeasured": Explanation(
+        "Cameras were measured with DeepStream and TensorRT only; another framework is taken to be as fast.",
+        "data/deepstream_streams.csv", "Measure one pipeline, or allow DeepStream.",
+    ),
     "legacy-part": Explanation(
         "The part is still sold or rented but superseded: supply and spare parts end, and new releases of "
         "CUDA, TensorRT or ROCm drop the oldest generations first.",
@@ -268,7 +272,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "licence-excluded": Explanation(
         "The licence is not among those asked for, or unknown.",
-        "`licence` of data/frameworks.yaml", "Allow it, or take another framework.",
+        "`licence` of data/frameworks.yaml, from licence files",
+        "Allow it with --framework-licence, or take another framework.",
     ),
     "deployment-unsupported": Explanation(
         "The framework is not made for this deployment target.",

@@ -93,7 +93,7 @@ class Workload(BaseModel):
     kernel: Literal["dgemm", "fft", "stencil", "spmv", "md"] | None = None
     exchange: float | None = None  # share of the traffic that crosses between accelerators
     # money and place: shares are fractions, USD; checkpoint and restart [s]
-    budget: Money | None = None  # in USD
+    budget: Money | None = None  # in USD once `tco.currency.in_dollars` has seen it
     exchange_rates: dict[str, float] = {}  # USD for one unit of a currency
     carbon_budget: float | None = None  # kg CO2e of the run, or of a month of service
     acquire: Literal["rent", "buy", "any"] | None = None
@@ -104,6 +104,7 @@ class Workload(BaseModel):
     wacc: float | None = None  # cost of capital, a year
     residual: float | None = None  # resale at the end, share of the purchase
     support: float | None = None  # share of the purchase, a year
+    spares: float | None = None  # bought beside what is used, share of the purchase
     licence: float | None = None  # software, per accelerator and year
     staff: float | None = None  # of this deployment, a year
     colocation: float | None = None  # per kW and month
@@ -111,7 +112,7 @@ class Workload(BaseModel):
     pue: float | None = None
     carbon: float | None = None  # of the grid [g CO2e/kWh]
     carbon_price: float | None = None  # per tonne
-    storage: float | None = None  # kept in a rented cloud [bytes]
+    storage: float | None = None  # kept in a rented cloud, or bought [bytes]
     egress: float | None = None  # out of a rented cloud, a month [bytes]
     interruptions: float | None = None  # of one spot machine, a day
     checkpoint: float | None = None
@@ -134,6 +135,7 @@ class Workload(BaseModel):
     form_factor: str | None = None
     edge: bool | None = None
     frameworks: tuple[str, ...] = ()
+    framework_licence: tuple[str, ...] = ()  # names, permissive or any; of all parts of a framework
     engine: str | None = None
     # pins: the plan is searched only where none is given
     tp: int | None = None

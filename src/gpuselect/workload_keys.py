@@ -130,17 +130,14 @@ def _budget(raw: object) -> Money:
     return money
 
 
-def _budget_in_usd(money: Money, rates: Mapping[str, float]) -> tuple[Money, str]:
-    """The budget in USD, and how it was converted."""
+def _budget_in_usd(money: Money, rates: Mapping[str, float]) -> tuple[Money, tuple[str, ...]]:
+    """The budget in USD at a rate that was given, and how; else as it is, for the rate of the catalog."""
     converted = in_usd(money, rates)
     if converted is None:
-        text = _(
-            "budget: {amount:g} is in {currency}, and prices are in USD: write $5000, or give the "
-            "rate with --exchange-rates {currency}=RATE (USD for one {currency})"
-        )
-        raise InputError(text.format(amount=money.amount, currency=money.currency))
+        return money, ()
     text = _("budget: {amount:g} {currency} is {usd:g} USD at the rate given")
-    return converted, text.format(amount=money.amount, currency=money.currency, usd=converted.amount)
+    note = text.format(amount=money.amount, currency=money.currency, usd=converted.amount)
+    return converted, (note,)
 
 
 def _share(raw: object) -> float:
@@ -173,6 +170,14 @@ def _per_year(raw: object) -> float:
     if money.currency != "USD" or money.per not in {"none", "month", "year"} or money.amount < 0:
         raise InputError(_("{raw!r} is not an amount of USD a year: write $4500/year").format(raw=raw))
     return money.amount * (12.0 if money.per == "month" else 1.0)
+
+
+def _licence_fee(raw: object) -> float:
+    """Fees a year; a word is the licence of a framework, which has a key of its own."""
+    if re.fullmatch(r"[a-z][a-z0-9.+ -]*", str(raw).strip().lower()):
+        text = _("{raw!r} is no fee such as $4500/year; the licence of a framework is --framework-licence")
+        raise InputError(text.format(raw=raw))
+    return _per_year(raw)
 
 
 def _per_kwh(raw: object) -> float:
@@ -228,7 +233,8 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "utilization": _share,
     "years": partial(_number, strip=" ?(?:y|years?)", example="3 years", low=0.05, high=100.0),
     "wacc": parse_percent, "residual": parse_percent, "support": parse_percent,
-    "licence": _per_year, "staff": _per_year,
+    "spares": parse_percent,
+    "licence": _licence_fee, "staff": _per_year,
     "colocation": partial(_number, strip="(?:usd)?(?:/kw[-/ ]month)?", example="$195/kW-month"),
     "electricity": _per_kwh,
     "pue": partial(_number, strip="x", example="1.3", low=1.0, high=3.0),
@@ -240,7 +246,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "have": _have, "reserve": parse_bytes, "gpus": names, "exclude": names,
     "vendors": lower_names, "max_count": _max_count, "single_card": flag,
     "max_power_w": parse_power, "ecc": flag, "mig": whole, "form_factor": word, "edge": flag,
-    "frameworks": lower_names, "engine": word,
+    "frameworks": lower_names, "framework_licence": lower_names, "engine": word,
     "tp": whole, "pp": whole, "dp": whole, "ep": whole, "cp": whole,
     "zero_stage": partial(whole, low=0, high=3),
     "recompute": among("none", "selective", "full"), "micro_batch": whole,
@@ -275,8 +281,8 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
                 )
     budget = values.get("budget")
     if isinstance(budget, Money) and budget.currency != "USD":
-        values["budget"], note = _budget_in_usd(budget, values.get("exchange_rates") or {})
-        notes.append(note)
+        values["budget"], said = _budget_in_usd(budget, values.get("exchange_rates") or {})
+        notes += said
     if "task" not in values:
         values["task"] = _likely_task(values)
         notes.append(_("no --task given, read as {task}").format(task=values["task"]))
