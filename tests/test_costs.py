@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,6 @@ from gpuselect.costs import bought, terms_of
 from gpuselect.decision import Option
 from gpuselect.errors import CatalogError, InputError
 from gpuselect.quantities import in_usd
-from gpuselect.ranking import command_flags
 from gpuselect.readers.calibration import load_calibration, load_defaults
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids
@@ -512,21 +510,3 @@ def test_a_camera_stream_has_a_price_a_month() -> None:
     cost = option(video, on="l4-24gb", count=1, acquire="rent").cost
     assert cost.per_month_usd is not None
     assert cost.per_stream_month_usd == pytest.approx(cost.per_month_usd / 16)
-
-
-def test_the_next_command_keeps_the_money() -> None:
-    """What was given about money is in the command to copy, and reads back as the same workload."""
-    given = {
-        **TRAIN, "acquire": "any", "term": "spot", "region": "eu", "utilization": "55%", "years": 4,
-        "wacc": "7.5%", "residual": "10%", "support": "5%", "spares": "2%", "licence": "$4500",
-        "staff": "$1.2M/year",
-        "colocation": 0, "electricity": 0.15, "pue": 1.2, "carbon": 50, "carbon_price": 80,
-        "carbon_budget": "2M kg", "storage": "10TB", "egress": "2.5TB", "interruptions": 2,
-        "checkpoint": "10min", "restart": "90s", "budget": "$5000", "frameworks": "pytorch,deepspeed",
-        "framework_licence": "permissive",
-    }  # fmt: skip
-    work = Workload.from_mapping(given)
-    words = shlex.split(command_flags(work))
-    read = {key[2:].replace("-", "_"): value for key, value in zip(words[::2], words[1::2], strict=True)}
-    again = Workload.from_mapping(read)
-    assert again.model_dump(exclude={"parse_notes"}) == work.model_dump(exclude={"parse_notes"})

@@ -12,8 +12,12 @@ import pytest
 from gpuselect import i18n
 from gpuselect.cli import language as spoken
 from gpuselect.cli import main
+from gpuselect.note_texts import NOTES
+from gpuselect.quantities import parse_money
 from gpuselect.report.blocks import Grid
-from gpuselect.report.console import Page, Style, cells
+from gpuselect.report.console import Page, Style, cells, filled
+from gpuselect.report.format import money
+from gpuselect.stability import EXPLAINED
 
 ROOT = Path(__file__).parents[1]
 WORDS = r"[a-z]{2,} [a-z]{2,}|^[A-Za-z]{3,}$"  # two words, or one that is all
@@ -42,6 +46,7 @@ COMMANDS = [
 ]
 NAMES = {  # names and prose of products, which stay as they are
     "and", "with", "custom", "part", "for", "open", "language", "container", "runtime", "Serving",
+    *NOTES, *EXPLAINED,  # codes of one word
 }  # fmt: skip
 
 
@@ -275,3 +280,32 @@ def test_help_is_wrapped_by_columns(capsys, monkeypatch):
     lines = said(capsys, "recommend", "--help", "--lang", "zh")[1].splitlines()
     assert not [line for line in lines if cells(line) > 80 and not line.lstrip().startswith("gpuselect")]
     assert not [line for line in lines if line.strip()[:1] in tuple("，。；：、）")]
+
+
+@pytest.mark.parametrize(
+    ("usd", "english", "chinese"),
+    [(9_400, "$9,400", "$9,400"), (12_230, "$12k", "$1.2万"), (922_000, "$922k", "$92万"),
+     (1_234_567, "$1.2M", "$123万"), (2.5e9, "$2.5B", "$25亿"), (2.484, "$2.48", "$2.48")],
+)  # fmt: skip
+def test_money_is_counted_as_the_language_counts(usd, english, chinese):
+    """Thousands and millions, or ten thousands and hundred millions; and what is written is read back."""
+    try:
+        for language, text in (("en", english), ("zh", chinese)):
+            i18n.use_language(language)
+            assert money(usd) == text
+            assert parse_money(text).amount == pytest.approx(usd, rel=0.06)
+    finally:
+        i18n.use_language()
+
+
+def test_chinese_lines_are_broken_as_chinese_is():
+    """Beside any sign, but no stop at the start of a line, no bracket at its end and no figure in two."""
+    text = "成本（每次运行）：抽样中有 80% 在 $9,240 到 $1.9万之间（中位数 $1.2万），影响最大的是速度"
+    for width in range(12, 70):
+        lines = filled(text, width)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+        assert max(map(cells, lines)) <= width
+        assert not [line for line in lines if line[0] in "，。；：、）万" or line[-1] == "（"]
+        page = Page(Style(width=width))
+        page.line(text)
+        assert page.text().rstrip("\n").split("\n") == lines

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpuselect
 from gpuselect.advisor import resolve_job
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
@@ -258,3 +259,41 @@ def test_counts_of_a_system() -> None:
     system = next(s for s in shipped()[0].systems.values() if "h100-sxm5-80gb" in s.accelerators)
     assert site_counts(system, max_count=32, fixed=None) == (1, 2, 4, 8, 16, 32)
     assert site_counts(system, max_count=32, fixed=3) == (3,)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        {"task": "pretrain", "params": "1B"},
+        {"task": "inference", "params": "1B"},
+        {"task": "inference", "model": "resnet-50"},
+        {"task": "video", "streams": 2},
+    ],
+)
+@pytest.mark.parametrize("reserve", ["10GiB", "12GiB"])
+def test_a_card_whose_memory_others_use_whole_is_ruled_out(work: dict[str, Any], reserve: str) -> None:
+    """All of it, or more than all: once a division by zero and a negative usable memory."""
+    answer = gpuselect.estimate("3080", reserve=reserve, **work)
+    assert not answer.fits
+    assert [note.code for note in answer.answer.reasons] == ["memory-exceeded"]
+    assert "--reserve" in answer.answer.reasons[0].text
+
+
+def test_heavier_recomputing_is_left_out_only_where_it_cannot_win() -> None:
+    """The plan found is the best of all, whether the lighter one is roomy, tight or too large."""
+    site, job, _workload = site_and_job({"task": "pretrain", "params": "1B"}, "h100-sxm5-80gb", 4)
+    calibration, won = shipped()[1], set()
+    for usable in np.linspace(8.0, 90.0, 25) * GIB:
+        small = replace(site, device=replace(site.device, usable_bytes=usable))
+        levels = [{}, *({"recompute": level} for level in (0, 1, 2))]
+        free, *pinned = (
+            [
+                (weighed(c.step.total, c.memory.total, usable), c.plan.recompute)
+                for c in search_training([small], job, pins=fixed, calibration=calibration).fitting
+                if c.step is not None
+            ]
+            for fixed in levels
+        )
+        assert free == [min(found[0] for found in pinned if found)] if any(pinned) else not free
+        won |= {level for _cost, level in free}
+    assert won >= {0, 2}

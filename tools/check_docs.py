@@ -19,12 +19,15 @@ from pathlib import Path
 
 from gpuselect import recommend
 from gpuselect.cli.app import summaries
+from gpuselect.note_texts import note_texts
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.report.console import Style
 from gpuselect.report.terminal import decision_text
 from gpuselect.rules import EXPLANATIONS
+from gpuselect.stability import EXPLAINED
 
 ROOT = Path(__file__).resolve().parents[1]
+CODES = {**EXPLANATIONS, **EXPLAINED, **note_texts()}
 REFERENCE = ROOT / "docs/cli.md"
 HEAD = """\
 # Commands
@@ -170,7 +173,7 @@ def anchor_of(heading: str) -> str:
 def missing_places() -> Iterator[str]:
     """A fault for each source or rule that cites a place in docs/ which does not exist."""
     cited = [(f"source {key}", source.address) for key, source in load_catalog().sources.items()]
-    cited += [(f"rule {code}", rule.source) for code, rule in EXPLANATIONS.items()]
+    cited += [(f"rule {code}", rule.source) for code, rule in CODES.items()]
     for who, address in cited:
         for part in address.split("; "):
             found = PLACE.match(part)
@@ -186,7 +189,7 @@ def missing_places() -> Iterator[str]:
 def unused_codes() -> Iterator[str]:
     """A fault for each explained code that no module of the program uses."""
     text = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "src").rglob("*.py")))
-    for code in EXPLANATIONS:
+    for code in CODES:
         if text.count(f'"{code}"') < 2:  # once where it is explained
             yield f"the rule code {code} is explained and used nowhere"
 
@@ -206,7 +209,7 @@ def main() -> int:
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults:
-        print(f"{len(pages())} pages, {len(summaries())} commands, {len(EXPLANATIONS)} codes")
+        print(f"{len(pages())} pages, {len(summaries())} commands, {len(CODES)} codes")
     return 1 if faults else 0
 
 

@@ -296,5 +296,5 @@ def _sources(options: Sequence[Option], catalog: Catalog) -> tuple[tuple[str, st
     keys = {entry.cite(figure)[0] for _key, figure in entry.figures()}
     found = [(key, catalog.sources[key].title) for key in sorted(keys) if key in catalog.sources]
     paid = [offer for offer in (winner.cost.offer, winner.cost.purchase) if offer is not None]
-    prices = [(f"{offer.provider} {offer.as_of or 'undated'}", offer.source) for offer in paid]
+    prices = [(f"{offer.provider} {offer.as_of or 'undated'}".strip(), offer.source) for offer in paid]
     return (*found, *prices)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpuselect.i18n import _
 from gpuselect.provenance import Fact, Figure
@@ -28,6 +28,14 @@ EntryStatus = Literal["current", "legacy", "eol", "announced", "research"]
 Citation = tuple[str, str]  # key in sources.yaml, place in that source
 
 
+SOURCED = (Figure, Fact)
+
+
+def empty() -> Any:
+    """No entries, made for each entry of the catalog: pydantic copies a plain `{}`, which takes longer."""
+    return Field(default_factory=dict)
+
+
 class Entry(BaseModel):
     """What every catalog entry has: an id, a name and the sources of its figures."""
 
@@ -39,11 +47,21 @@ class Entry(BaseModel):
 
     @model_validator(mode="after")
     def _sources_declared(self) -> Entry:
-        for path, figure in self.figures():
-            if figure.source not in self.sources:
-                text = _("{path}: source {name!r} is not declared in `sources`")
-                raise ValueError(text.format(path=path, name=figure.source))
+        declared = self.sources
+        for value in self.__dict__.values():  # `figures` would do, but this runs on each figure at each start
+            if isinstance(value, SOURCED):
+                if value.source not in declared:
+                    raise ValueError(self._undeclared())
+            elif isinstance(value, dict):
+                for item in value.values():
+                    if isinstance(item, SOURCED) and item.source not in declared:
+                        raise ValueError(self._undeclared())
         return self
+
+    def _undeclared(self) -> str:
+        path, figure = next((p, f) for p, f in self.figures() if f.source not in self.sources)
+        text = _("{path}: source {name!r} is not declared in `sources`")
+        return text.format(path=path, name=figure.source)
 
     def figures(self) -> Iterator[tuple[str, Figure | Fact]]:
         """Every sourced value of the entry with its key path, e.g. `dense_tflops.bf16`."""
@@ -111,7 +129,7 @@ class Accelerator(Entry):
     usable_memory_gib: Figure | None = None
     memory_bandwidth_gb_s: Figure | None = None
     l2_cache_mb: Figure | None = None
-    dense_tflops: dict[Precision, Figure] = {}
+    dense_tflops: dict[Precision, Figure] = empty()
     sparsity_multiplier: Figure | None = None
     link_name: Fact | None = None
     link_one_way_gb_s: Figure | None = None
@@ -127,13 +145,13 @@ class Accelerator(Entry):
     mig_profiles: Fact | None = None
     decode_engines: Figure | None = None
     encode_engines: Figure | None = None
-    decode_streams_1080p30: dict[Codec, Figure] = {}  # upper bounds
-    decode_measured_1080p30: dict[Codec, Figure] = {}  # streams seen to be decoded, where they differ
-    encode_streams_1080p30: dict[Codec, Figure] = {}  # of all encoders together
+    decode_streams_1080p30: dict[Codec, Figure] = empty()  # upper bounds
+    decode_measured_1080p30: dict[Codec, Figure] = empty()  # streams seen to be decoded, where they differ
+    encode_streams_1080p30: dict[Codec, Figure] = empty()  # of all encoders together
     dla_engines: Figure | None = None
     dla_int8_tops: Figure | None = None  # dense, all DLA engines together, beside the GPU
-    power_modes: dict[str, Figure] = {}  # "15W" -> share of the full GPU rate
-    power_mode_bandwidth: dict[str, Figure] = {}  # the same of the memory bandwidth, where it is below 1
+    power_modes: dict[str, Figure] = empty()  # "15W" -> share of the full GPU rate
+    power_mode_bandwidth: dict[str, Figure] = empty()  # the same of the memory bandwidth, where it is below 1
     power_w: Figure | None = None
     power_min_w: Figure | None = None
 
@@ -228,25 +246,29 @@ class Framework(Entry):
     version: Fact | None = None
     licence: Fact | None = None  # "A AND B" where parts differ; "other" is one that was not named
     min_compute_capability: Figure | None = None
-    precisions: dict[str, Fact] = {}
-    weight_formats: dict[str, Fact] = {}
-    parallelism: dict[str, Fact] = {}  # dp, zero1, zero2, zero3, tp, pp, ep, cp
-    precision_min_capability: dict[str, Figure] = {}  # CUDA compute capability of a precision
-    format_min_capability: dict[str, Figure] = {}  # the same of a weight format
-    format_stacks: dict[str, Fact] = {}  # software stacks of a weight format; absent: those of `backends`
-    kv_formats: dict[str, Fact] = {}  # formats of the KV cache beside 16 bit
+    precisions: dict[str, Fact] = empty()
+    weight_formats: dict[str, Fact] = empty()
+    parallelism: dict[str, Fact] = empty()  # dp, zero1, zero2, zero3, tp, pp, ep, cp
+    precision_min_capability: dict[str, Figure] = empty()  # CUDA compute capability of a precision
+    format_min_capability: dict[str, Figure] = empty()  # the same of a weight format
+    format_stacks: dict[str, Fact] = (
+        empty()
+    )  # software stacks of a weight format; absent: those of `backends`
+    kv_formats: dict[str, Fact] = empty()  # formats of the KV cache beside 16 bit
     heads_divide: Fact | None = None  # yes: tensor parallelism must divide the attention heads
-    execution: dict[str, Fact] = {}  # eager, graph
-    deployment: dict[str, Fact] = {}  # server, cluster, edge, mobile, desktop
+    execution: dict[str, Fact] = empty()  # eager, graph
+    deployment: dict[str, Fact] = empty()  # server, cluster, edge, mobile, desktop
     maturity: Fact | None = None
     upkeep: Fact | None = None  # active | slow | maintenance | dormant
     evidence_date: Fact | None = None  # of maturity and version, as far as the source tells: YYYY[-MM[-DD]]
     users: Fact | None = None  # who typically uses it
     ease: Figure | None = None  # 1 write your own integration .. 3 one command or file
     measured_as: tuple[str, ...] = ()  # words that name it in the measured rows
-    measured_rows: dict[str, Figure] = {}  # by pretrain, finetune, inference, train-network, infer-network
+    measured_rows: dict[str, Figure] = (
+        empty()
+    )  # by pretrain, finetune, inference, train-network, infer-network
     fallback: Fact | None = None  # what serves where it does not run
-    aged: dict[str, Fact] = {}  # a claim that still circulates -> what holds now
+    aged: dict[str, Fact] = empty()  # a claim that still circulates -> what holds now
     launch: tuple[str, ...] = ()
     good_for: Fact | None = None
     replaced_by: Fact | None = None

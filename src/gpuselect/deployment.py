@@ -171,11 +171,12 @@ def build_field(
                 accelerator, systems.get(accelerator.id), workload, job, demands, able, catalog, calibration,
                 fixed.get(accelerator.id) if fixed else None,
             )  # fmt: skip
-            if site is not None:
+            left_out = _missing(job) if site is None else _nothing_left(site, workload)
+            if site is not None and left_out is None:
                 sites.append(site)
                 frameworks[accelerator.id] = able
                 continue
-            note = _missing(job)
+            note = left_out or _missing(job)
         rejections[accelerator.id] = note
     return Field(tuple(sites), frameworks, rejections)
 
@@ -190,6 +191,15 @@ def _task_rule(
     if note is None and isinstance(job, HpcJob):
         note = slow_fp64(accelerator, job)
     return note
+
+
+def _nothing_left(site: Site, workload: Workload) -> Note | None:
+    """The rejection of a card whose memory others use whole."""
+    usable, reserve = float(site.device.usable_bytes), float(workload.reserve or 0.0)
+    if usable > reserve:
+        return None
+    text = _("{usable:.1f} GiB usable, of which --reserve takes {reserve:.1f} GiB")
+    return Note("memory-exceeded", text.format(usable=usable / GIB, reserve=reserve / GIB))
 
 
 def _missing(job: Job) -> Note:

@@ -18,7 +18,7 @@ from gpuselect.estimate.model_shape import shape_of
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
 from gpuselect.names import resolve_format, resolve_model
-from gpuselect.quantities import short_count
+from gpuselect.quantities import format_count
 from gpuselect.workload import Workload
 
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
@@ -176,8 +176,8 @@ def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, note
         notes.append(
             Note(
                 "tokens-from-samples",
-                _("{s} samples x {e:g} epochs x {n:.0f} tokens").format(
-                    s=short_count(workload.samples), e=epochs, n=length
+                _("{s:,.0f} samples x {e:g} epochs x {n:.0f} tokens").format(
+                    s=workload.samples, e=epochs, n=length
                 ),
             )
         )
@@ -187,7 +187,9 @@ def _tokens(workload: Workload, shape: Shape, seq_len: int, pretrain: bool, note
         notes.append(
             Note(
                 "default-tokens",
-                _("20 tokens per parameter (Chinchilla): {t} tokens").format(t=short_count(tokens)),
+                _("20 tokens per parameter (Chinchilla): {t} tokens").format(
+                    t=format_count(tokens, digits=4)
+                ),
             )
         )
         return tokens
@@ -204,7 +206,7 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
         Note(
             "default-batch",
             _("{n} sequences ({m} tokens) per optimizer step").format(
-                n=batch, m=short_count(float(f"{batch * seq_len:.2g}"))
+                n=batch, m=format_count(batch * seq_len, digits=2)
             ),
         )
     )

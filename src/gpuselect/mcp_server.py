@@ -16,8 +16,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from gpuselect import api
 from gpuselect.errors import GpuselectError, InputError
 from gpuselect.i18n import _
+from gpuselect.note_texts import note_texts
 from gpuselect.report.version import tool_version
 from gpuselect.rules import EXPLANATIONS
+from gpuselect.stability import EXPLAINED
 
 SHOWN = 3
 INSTRUCTIONS = """\
@@ -76,12 +78,13 @@ def compare(cards: list[str], workload: dict[str, Any] | None = None) -> dict[st
 def explain(code: str) -> dict[str, str]:
     """The rule or warning behind a code of an answer, its source and how to override it."""
     wanted = code.strip().lower().replace("_", "-")
-    rule = EXPLANATIONS.get(wanted)
+    known = {**note_texts(), **EXPLAINED, **EXPLANATIONS}
+    rule = known.get(wanted)
     if rule is None:
-        close = get_close_matches(wanted, list(EXPLANATIONS), n=1)
+        close = get_close_matches(wanted, list(known), n=1)
         hint = _("; did you mean {name}?").format(name=close[0]) if close else ""
         raise InputError(_("unknown code {given!r}{hint}").format(given=code, hint=hint))
-    return {"code": wanted, "text": rule.text, "source": rule.source, "override": rule.override}
+    return {"code": wanted, "text": _(rule.text), "source": _(rule.source), "override": _(rule.override)}
 
 
 def shortened(payload: dict[str, Any], *, full: bool = False) -> dict[str, Any]:

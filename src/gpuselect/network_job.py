@@ -15,7 +15,6 @@ from gpuselect.i18n import _
 from gpuselect.job import DEFAULT_DEADLINE_S, ServingJob, TrainingJob
 from gpuselect.names import resolve_model
 from gpuselect.provenance import Figure
-from gpuselect.quantities import short_count
 from gpuselect.workload import Workload
 
 IMAGENET = (1_281_167, 90)  # images of ILSVRC-2012, epochs of He 2016 (arXiv 1512.03385, section 3.4)
@@ -224,7 +223,7 @@ def _samples(workload: Workload, network: Network, training: bool, notes: list[N
     number = float(workload.samples or usual)
     rounds = float(workload.epochs or (1 if workload.samples else epochs))
     if workload.samples is None:
-        text = _("{s} samples x {e:g} epochs").format(s=short_count(number), e=rounds)
+        text = _("{s:,.0f} samples x {e:g} epochs").format(s=number, e=rounds)
         notes.append(Note("default-samples", text))
     return number * rounds
 

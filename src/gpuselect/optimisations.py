@@ -162,7 +162,7 @@ def recompute(run: Run) -> Effect | None:
     level = int(run.plan.recompute)
     if level:
         code = f"recompute-{RECOMPUTE[level]}"
-        return _both(run, code, _("{level} recomputation").format(level=RECOMPUTE[level]), in_use=True,
+        return _both(run, code, _("{level} recomputation").format(level=_(RECOMPUTE[level])), in_use=True,
                      recompute=0)  # fmt: skip
     return _both(run, "recompute-full", _("full recomputation"), in_use=False, recompute=2)
 

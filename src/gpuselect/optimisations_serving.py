@@ -124,7 +124,7 @@ def weight_quantisation(service: Service) -> Effect | None:
             if weights.compute in ("fp8", "int8", "fp4")
             else _("expanded to 16 bit for the product")
         )
-        effect = service.effect("weight-quantisation", f"{name}, {how}", site=site, job=job)
+        effect = service.effect("weight-quantisation", _(", ").join((name, how)), site=site, job=job)
         effects.append(replace(effect, risk_known=name in STUDIED))
     return min(effects, key=lambda e: e.seconds[1] if e.seconds else 0.0, default=None)
 

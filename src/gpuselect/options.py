@@ -71,11 +71,10 @@ def tenant_notes(site: Site, tenants: int) -> tuple[Note, ...]:
 
 
 def warnings_of(
-    candidate: Candidate, site: Site, cost: Cost, *, known: bool, today: str, services_asked: bool = False
+    fit: MemoryFit, site: Site, cost: Cost, *, known: bool, today: str, services_asked: bool = False
 ) -> tuple[Note, ...]:
     """What a reader must know before relying on the option."""
     notes = []
-    fit = memory_fit(candidate)
     if fit.state == "tight":
         text = _("needs {need:.0f} % of the usable memory").format(need=100 - fit.headroom_pct)
         notes.append(Note("memory-tight", text))
@@ -152,7 +151,7 @@ def build_option(
     today: str,
 ) -> Option:
     """Assemble one option from the stages."""
-    performance = performance_of(candidate, site, job, calibration)
+    performance, memory = performance_of(candidate, site, job, calibration), memory_fit(candidate)
     hours = run_hours(performance)
     tenants = workload.tenants or 1  # performance is that of one, cost that of all
     per_hour = {key: tenants * performance[key].value * 3600.0 for key in UNIT_RATES if key in performance}
@@ -184,7 +183,7 @@ def build_option(
         weights=weights,
         kv=kv,
         framework=_framework(candidate, site, job, workload, frameworks, catalog, calibration, nodes),
-        memory=memory_fit(candidate),
+        memory=memory,
         performance=performance,
         step_breakdown=breakdown_of(candidate, job),
         cost=cost,
@@ -193,7 +192,7 @@ def build_option(
         + video_notes(candidate, job, site, calibration)
         + tenant_notes(site, tenants)
         + warnings_of(
-            candidate, site, cost, known=is_covered(site, job, calibration), today=today,
+            memory, site, cost, known=is_covered(site, job, calibration), today=today,
             services_asked=bool(workload.storage or workload.egress),
         ),
     )  # fmt: skip
@@ -205,10 +204,12 @@ def plan_sentence(option: Option) -> str:
     Assumes sequence parallelism with tensor parallelism and a 1F1B pipeline.
     """
     plan = option.plan
-    parts = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "cp", "dp", "replicas")
+    parts = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "cp", "dp")
              if getattr(plan, name) > 1]  # fmt: skip
     if plan.zero_stage:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
-        parts.append(_("{kind} recompute").format(kind=RECOMPUTE[int(plan.recompute)]))
+        parts.append(_("{kind} recompute").format(kind=_(RECOMPUTE[int(plan.recompute)])))
+    if plan.replicas > 1:
+        parts.append(_("{count} replicas").format(count=plan.replicas))
     return _(", ").join(parts) or _("one accelerator")

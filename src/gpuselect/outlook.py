@@ -20,6 +20,7 @@ from gpuselect.launch.acceptance import acceptance_steps
 from gpuselect.names import resolve_model
 from gpuselect.neighbours import Query, nearest_rows, nearest_streams
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
+from gpuselect.quantities import format_count
 from gpuselect.readers.launch import load_templates
 from gpuselect.readers.measurements import default_files, read_rows, stream_rows
 from gpuselect.readers.profiles import shipped_judgement
@@ -234,13 +235,13 @@ def _longer(option: Option, job: TrainingJob | NetworkJob, work: Workload) -> tu
     amount: dict[str, object]
     if isinstance(job, TrainingJob):
         amount = {"tokens": FACTOR * job.tokens, "samples": None, "epochs": None}
-        text = _("{n:,.6g}B tokens instead of {m:,.6g}B").format(
-            n=FACTOR * job.tokens / 1e9, m=job.tokens / 1e9
+        text = _("{n} tokens instead of {m}").format(
+            n=format_count(FACTOR * job.tokens, digits=6), m=format_count(job.tokens, digits=6)
         )
     else:
         amount = {"samples": FACTOR * job.samples, "epochs": 1.0}
-        text = _("{n:,.6g}M samples instead of {m:,.6g}M").format(
-            n=FACTOR * job.samples / 1e6, m=job.samples / 1e6
+        text = _("{n} samples instead of {m}").format(
+            n=format_count(FACTOR * job.samples, digits=6), m=format_count(job.samples, digits=6)
         )
     text += _(" by the same deadline") if work.deadline else _(" in about the time of the first option")
     return text, {**amount, "deadline": deadline}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import product
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,9 @@ class Plan:
     schedule: Any = 0  # index into SCHEDULES
 
 
+AS_ROW = attrgetter(*(f.name for f in fields(Plan)))
+
+
 def take(record: Any, index: Any) -> Any:
     """The record with each array field indexed (an int gives scalars, a mask a smaller grid).
 
@@ -62,7 +66,8 @@ def take(record: Any, index: Any) -> Any:
 
 def stack(plans: list[Plan]) -> Plan:
     """Join plans into one grid of arrays."""
-    return Plan(**{f.name: np.array([getattr(plan, f.name) for plan in plans]) for f in fields(Plan)})
+    rows = np.array([AS_ROW(plan) for plan in plans])
+    return Plan(*np.ascontiguousarray(rows.T))
 
 
 def node_counts(*, per_node: int, max_nodes: int | None, max_count: int) -> list[int]:
@@ -112,11 +117,11 @@ def training_plans(
             continue
         if pins.get("dp", dp) != dp or pins.get("grad_accum", accum) != accum:
             continue
-        for ep, zero, recompute, virtual in product(
+        for ep, zero, virtual, recompute in product(
             _expert_widths(n_experts=n_experts, dp=dp, tp=tp, pins=pins),
             _zero_stages(dp=dp, pp=pp, pins=pins),
-            recomputes,
             _virtual_stages(layers=_interleaved_layers(n_layers, pp), pp=pp, accum=accum, pins=pins),
+            recomputes,  # innermost: the plan before it is the same with less of it
         ):
             plans.append(
                 Plan(

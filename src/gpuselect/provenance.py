@@ -16,6 +16,7 @@ from gpuselect.i18n import _
 
 Status = Literal["stated", "measured", "derived", "assumed"]
 STATUSES: tuple[str, ...] = get_args(Status)
+NUMBERS = (int, float)  # exactly: a bool is none
 LONG_FORM_KEYS = frozenset({"value", "source", "status", "note", "low", "high"})
 
 
@@ -69,6 +70,8 @@ class Figure(float):
         """
         if isinstance(raw, cls):
             return raw
+        if type(raw) is list and len(raw) == 2 and type(raw[0]) in NUMBERS and type(raw[1]) is str:
+            return cls(raw[0], source=raw[1])  # nine of ten figures
         fields = _long_form(raw)
         value = fields["value"]
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -112,6 +115,8 @@ class Fact(str):
         """Read `[word, source]` or the long form; raise ValueError with what is wrong."""
         if isinstance(raw, cls):
             return raw
+        if type(raw) is list and len(raw) == 2 and type(raw[0]) is str and type(raw[1]) is str:
+            return cls(raw[0], source=raw[1])
         fields = _long_form(raw)
         if not isinstance(fields["value"], str):
             raise ValueError(_("{value!r} is not text: quote it").format(value=fields["value"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +15,9 @@ from gpuselect.errors import InputError
 from gpuselect.i18n import _
 from gpuselect.network_job import Job
 from gpuselect.options import plan_sentence
-from gpuselect.quantities import format_money
 from gpuselect.score import CRITERIA, Judgement, Profile, normalised_log, normalised_low, pareto_front, total
 from gpuselect.selection import fastest, in_time, order_key, run_cost, speed, undominated, within_budget
+from gpuselect.typed import command_flags
 from gpuselect.workload import Workload
 
 SHORTLIST = 10
@@ -294,47 +293,3 @@ def next_commands(
         *([f"gpuselect explain {second} {flags}"] if second else []),
         f"gpuselect report {flags} -o decision.md",
     )
-
-
-FLAG_KEYS = (
-    "model", "method", "weights", "kv", "precision", "seq_len", "global_batch", "optimizer",
-    "input_tokens", "output_tokens", "concurrency", "users", "request_rate", "ttft", "tpot", "latency",
-    "batch", "image_size",
-    "gmacs", "activations", "family",
-    "steps", "samples", "epochs", "streams", "fps", "codec", "interval", "objects",
-    "secondary_interval", "tracker", "encode", "dla", "load", "power_mode", "tenants", "isolation", "kernel",
-    "exchange", "fp64", "flops", "bytes",
-    "memory", "tp", "pp", "dp", "micro_batch", "recompute",
-    "acquire", "term", "region", "utilization", "years", "wacc", "residual", "support", "spares", "licence",
-    "staff", "colocation", "electricity", "pue", "carbon", "carbon_price", "carbon_budget", "storage",
-    "egress", "interruptions", "checkpoint", "restart",
-    "deadline", "max_count", "single_card", "prefer", "lora_rank", "engine",
-)  # fmt: skip
-
-
-LIST_KEYS = ("secondary", "frameworks", "framework_licence", "vendors", "gpus", "exclude")
-
-
-def command_flags(workload: Workload) -> str:
-    """The flags that name the workload, as a user would type them."""
-    parts = [f"--task {workload.task}"]
-    if workload.params is not None:
-        parts.append(f"--params {workload.params.total / 1e9:.4g}B")
-    if workload.tokens is not None:
-        parts.append(f"--tokens {workload.tokens / 1e9:.4g}B")
-    for key in FLAG_KEYS:
-        value = getattr(workload, key)
-        flag = f"--{key.replace('_', '-')}"
-        if isinstance(value, bool):
-            parts.append(flag if value else flag.replace("--", "--no-", 1))
-        elif value is not None:
-            parts.append(f"{flag} {value:g}" if isinstance(value, float) else f"{flag} {value}")
-    lists = {key: getattr(workload, key) for key in LIST_KEYS}
-    parts += [
-        f"--{k.replace('_', '-')} {shlex.quote(','.join(names))}" for k, names in lists.items() if names
-    ]
-    if workload.budget is not None:
-        parts.append(f"--budget {shlex.quote(format_money(workload.budget))}")
-    if workload.resolution is not None:
-        parts.append("--resolution {}x{}".format(*workload.resolution))
-    return " ".join(parts)

@@ -38,7 +38,7 @@ def _supply(card: Accelerator, catalog: Catalog) -> Note:
     if len(renting) + len(selling) == 1:
         parts.append(_("one source only"))
     text = _("supply, by the price table: {parts}; a listed price is no delivery date")
-    return Note("supply", text.format(parts=_(", ").join(parts) or _("no offer, market figures at most")))
+    return Note("supply", text.format(parts=_("; ").join(parts) or _("no offer, market figures at most")))
 
 
 def _names(names: Sequence[str]) -> str:

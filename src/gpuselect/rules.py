@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gpuselect.catalog import Accelerator
 from gpuselect.decision import Note
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,13 +323,16 @@ def _selection(accelerator: Accelerator, demands: Demands) -> Note | None:
     return None
 
 
+NOT_SOLD = (N_("announced"), N_("research"), N_("eol"))
+
+
 def _availability(accelerator: Accelerator, demands: Demands) -> Note | None:
     if accelerator.id in demands.named or accelerator.id in demands.gpus:
         return None
-    if accelerator.status in ("announced", "research", "eol"):
+    if accelerator.status in NOT_SOLD:
         return Note(
             "not-available",
-            _("{status}: ranked only when named").format(status=accelerator.status),
+            _("{status}: ranked only when named").format(status=_(accelerator.status)),
         )
     if demands.hosts_only and accelerator.family == "edge":
         return Note("edge-module", _("an edge module: ranked with --edge, a power limit, or by name"))

@@ -109,7 +109,8 @@ def training_grid(
     Sites of equal width and count share their plans, so that memory is computed once for each.
     """
     rows: dict[tuple[int, int], np.ndarray] = {}
-    index, picked, grids, known = [], [], [], 0
+    index, picked, known = [], [], 0
+    grids: list[Plan] = []
     for number, site in enumerate(sites):
         for count in site.counts:
             key = (count, 1 if job.method == "qlora" else _max_tp(site))  # 4-bit kernels do not split
@@ -121,13 +122,12 @@ def training_grid(
                 )  # fmt: skip
                 rows[key] = np.arange(known, known + len(plans))
                 known += len(plans)
-                if plans:
-                    grids.append(stack(plans))
+                grids += plans
             picked.append(rows[key])
             index.append(np.full(len(rows[key]), number))
     if not grids:
         return None
-    return np.concatenate(index), np.concatenate(picked), _concatenate(grids)
+    return np.concatenate(index), np.concatenate(picked), stack(grids)
 
 
 def method_of(job: TrainingJob) -> Method:
@@ -153,13 +153,14 @@ def search_training(
         fragmentation=float(calibration.memory.fragmentation),
         context_bytes=float(calibration.memory.training_context_gib) * GIB,
     )  # fmt: skip
-    memory = take(as_arrays(memory, len(plans.count)), picked)
-    plan = take(plans, picked)
-    fits = memory.total <= usable
-    misses = nearest_misses(index, plan, memory, usable, fits)
+    memory = as_arrays(memory, len(plans.count))
+    fits = memory.total[picked] <= usable
+    misses = nearest_misses(index, plans, memory, usable, fits, picked)
     if not fits.any():
         return Found((), *misses)
-    index, plan, memory, usable = index[fits], take(plan, fits), take(memory, fits), usable[fits]
+    fits &= lighter_need(plans, memory.total)[picked] > TIGHT_FROM * usable
+    index, picked, usable = index[fits], picked[fits], usable[fits]
+    plan, memory = take(plans, picked), take(memory, picked)
     step = step_time(
         shape=job.shape, plan=plan, recipe=job.recipe,
         device=device_table([s.device for s in sites], index),
@@ -171,12 +172,31 @@ def search_training(
     return Found(candidates_of(best, index, plan, memory, usable, step=step), *misses)
 
 
+def lighter_need(plans: Plan, need: np.ndarray) -> np.ndarray:
+    """Need of each plan with one level less of recomputing [B]; infinite where there is none.
+
+    Recomputing costs time and saves memory only: where the lighter plan is roomy, the heavier one cannot win.
+    """
+    level = np.asarray(plans.recompute)
+    same = np.concatenate([[False], level[1:] == level[:-1] + 1])
+    return np.where(same, np.concatenate([[np.inf], need[:-1]]), np.inf)
+
+
 def best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """Row of least cost for each (site, count)."""
-    order = np.lexsort((cost, count, index))
-    keys = index[order].astype(np.int64) * 10_000_000 + count[order]
+    """Row of least cost for each (site, count), the first of several, in the order of site and count.
+
+    >>> best_rows(np.array([2, 0, 0, 0]), np.array([1, 1, 2, 1]), np.array([4.0, 3.0, 9.0, 2.0])).tolist()
+    [3, 2, 0]
+    """
+    keys = index.astype(np.int64) * 10_000_000 + count.astype(np.int64)
+    order = np.arange(len(keys))
+    if np.any(keys[1:] < keys[:-1]):  # most grids come in order, and sorting takes longer than all the rest
+        order = np.argsort(keys, kind="stable")
+        keys, cost = keys[order], cost[order]
     first = np.concatenate([[True], keys[1:] != keys[:-1]])
-    return np.asarray(order[first])
+    group = np.cumsum(first) - 1
+    rows = np.flatnonzero(cost == np.fmin.reduceat(cost, np.flatnonzero(first))[group])
+    return np.asarray(order[rows[np.concatenate([[True], group[rows[1:]] != group[rows[:-1]]])]])
 
 
 def candidates_of(
@@ -208,23 +228,27 @@ def _records(record: Any, rows: np.ndarray) -> list[Any]:
     return [type(record)(*values) for values in zip(*columns, strict=True)]
 
 
-def _nearest(
-    index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray, fits: np.ndarray
-) -> dict[int, Candidate]:  # fmt: skip
-    """For sites where nothing fits: the plan with the smallest need over capacity."""
-    rows = np.flatnonzero(~np.isin(index, np.unique(index[fits])))
-    order = rows[np.lexsort(((memory.total / usable)[rows], index[rows]))]
-    first = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
-    return {candidate.site: candidate for candidate in candidates_of(first, index, plan, memory, usable)}
-
-
 def nearest_misses(
-    index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray, fits: np.ndarray
-) -> tuple[dict[int, Candidate], dict[int, Candidate]]:
-    """Nearest misses of all counts, and those of a single card."""
-    one = plan.count == 1
-    alone = _nearest(index[one], take(plan, one), take(memory, one), usable[one], fits[one])
-    return _nearest(index, plan, memory, usable, fits), alone
+    index: np.ndarray, plan: Plan, memory: Memory, usable: np.ndarray, fits: np.ndarray,
+    picked: np.ndarray | None = None,
+) -> tuple[dict[int, Candidate], dict[int, Candidate]]:  # fmt: skip
+    """Where nothing fits: the plan with the smallest need over capacity, of all counts and of a single card.
+
+    `picked` is the row of each candidate in `plan` and `memory`; without it they have a row for each.
+    """
+    picked = np.arange(len(index)) if picked is None else picked
+
+    def nearest(rows: np.ndarray) -> dict[int, Candidate]:
+        served = np.zeros(int(index.max(initial=0)) + 1, dtype=bool)
+        served[index[rows][fits[rows]]] = True
+        rows = rows[~served[index[rows]]]
+        order = rows[np.lexsort(((memory.total[picked[rows]] / usable[rows]), index[rows]))]
+        first = order[np.flatnonzero(np.diff(index[order], prepend=-1))]
+        near = (take(plan, picked[first]), take(memory, picked[first]))
+        found = candidates_of(np.arange(len(first)), index[first], *near, usable[first])
+        return {candidate.site: candidate for candidate in found}
+
+    return nearest(np.arange(len(index))), nearest(np.flatnonzero((plan.count == 1)[picked]))
 
 
 def as_arrays(record: Any, size: int) -> Any:

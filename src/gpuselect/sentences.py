@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.quantities import short_count
+from gpuselect.quantities import format_count
 
 METHODS = {
     "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
@@ -21,7 +21,7 @@ def sentence(job: Job) -> str:
                 "{what} a {label} model on {tokens} tokens, sequences of {seq}, {batch} per step, "
                 "{precision}"
             ).format(
-                what=_(METHODS[job.method]), label=job.label, tokens=short_count(job.tokens),
+                what=_(METHODS[job.method]), label=job.label, tokens=format_count(job.tokens, digits=4),
                 seq=job.seq_len, batch=job.global_batch, precision=job.precision,
             )  # fmt: skip
         case ServingJob():
@@ -46,7 +46,7 @@ def _serving(job: ServingJob) -> str:
         label=job.label, weights=job.weights.id, i=job.input_tokens, o=job.output_tokens
     )
     if job.request_rate is not None:
-        return text + _(", {rate} requests/s").format(rate=short_count(job.request_rate))
+        return text + _(", {rate} requests/s").format(rate=format_count(job.request_rate, digits=3))
     return text + _(", {n} concurrent sequences").format(n=job.concurrency)
 
 
@@ -54,11 +54,11 @@ def _network(job: NetworkJob) -> str:
     size = f" ({job.network.size})" if job.network.size else ""
     if job.training:
         return _("Training {label}{size} on {n} samples, {precision}").format(
-            label=job.label, size=size, n=short_count(job.samples), precision=job.precision
+            label=job.label, size=size, n=format_count(job.samples, digits=4), precision=job.precision
         )
     text = _("Serving {label}{size}, {precision}").format(label=job.label, size=size, precision=job.precision)
     if job.request_rate is not None:
-        text += _(", {rate} {unit}/s").format(rate=short_count(job.request_rate), unit=job.unit)
+        text += _(", {rate} {unit}/s").format(rate=format_count(job.request_rate, digits=3), unit=job.unit)
     if job.latency_s is not None:
         text += _(", within {ms:.3g} ms").format(ms=1e3 * job.latency_s)
     return text

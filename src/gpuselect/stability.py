@@ -227,7 +227,7 @@ def _certainty(
     )
     rest = sorted(((s, n) for n, s in shares.items() if n != first.accelerator and s >= 0.05), reverse=True)
     if rest:
-        names = _(", ").join(f"{n} ({100 * s:.0f} %)" for s, n in rest[:3])
+        names = _(", ").join(_("{name} ({p:.0f} %)").format(name=n, p=100 * s) for s, n in rest[:3])
         text += _("; otherwise mostly {names}").format(names=names)
         if rest[0][0] > (first.win_share or 0.0):
             more = _(": {a} leads by the central estimates, {b} in more of the draws")

@@ -210,14 +210,17 @@ def _texts(comparison: Comparison, row: Row) -> dict[str, str]:
 
 
 def _cell_text(cell: Cell, *, priced: bool, best: bool) -> str:
+    from gpuselect.report.describe import OF_A_TERM
     from gpuselect.report.format import significant
     from gpuselect.report.grid import cell as plain_cell
 
     text = plain_cell(cell.value) + MARKS.get(cell.status, "")
     text += _(" best") if best else ""
     ratio = "1" if cell.ratio is None else significant(cell.ratio, 2)
-    text += "" if ratio == "1" else f" ({ratio}x)"
-    return f"{text} {cell.source}" if priced and cell.value is not None else text
+    text += "" if ratio == "1" else _(" ({ratio}x)").format(ratio=ratio)
+    if not priced or cell.value is None:
+        return text
+    return " ".join((text, *(_(word) if word in OF_A_TERM else word for word in cell.source.split(" "))))
 
 
 def _as_json(comparison: Comparison, rows: Sequence[Row]) -> str:

@@ -166,9 +166,10 @@ def _words(flag: Flag, command: str) -> Iterable[str]:
 
 
 def _codes() -> list[str]:
+    from gpuselect.note_texts import DEFAULTS, NOTES
     from gpuselect.rules import EXPLANATIONS
 
-    return list(EXPLANATIONS)
+    return [*EXPLANATIONS, *NOTES, *DEFAULTS]
 
 
 def _kinds() -> list[str]:

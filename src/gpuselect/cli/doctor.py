@@ -61,8 +61,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {item}" for key, item in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return _(", ").join(f"{key} {item}" for key, item in value.items())
+    return _(", ").join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _program() -> dict[str, Any]:

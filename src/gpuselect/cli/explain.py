@@ -64,9 +64,16 @@ def run(arguments: Arguments) -> int:
 def is_code(what: str | None) -> bool:
     """True for the exact code of a rule or note, which needs no workload."""
     from gpuselect.rules import EXPLANATIONS
+
+    if what is None:
+        return False
+    code = what.strip().lower().replace("_", "-")
+    if code in EXPLANATIONS:
+        return True
+    from gpuselect.note_texts import DEFAULTS, NOTES
     from gpuselect.stability import EXPLAINED
 
-    return what is not None and what.strip().lower().replace("_", "-") in {**EXPLAINED, **EXPLANATIONS}
+    return code in {**EXPLAINED, **DEFAULTS, **NOTES}
 
 
 def _answer(what: str | None, arguments: Arguments) -> Answer:

@@ -32,13 +32,8 @@ def flags() -> list[Flag]:
 
 def run(arguments: Arguments) -> int:
     """Print text, source and override of the code."""
-    from gpuselect.rules import EXPLANATIONS
-    from gpuselect.stability import EXPLAINED
-
     form = chosen_format(arguments, FORMATS)
-    rules = {**skip_rules(), **EXPLAINED, **EXPLANATIONS, **catalog_rules(arguments)}
-    code = code_named(arguments["code"], list(rules))
-    rule = rules[code]
+    code, rule = _rule(arguments)
     if form == "json":
         from gpuselect.report.plain import to_text
 
@@ -55,6 +50,26 @@ def run(arguments: Arguments) -> int:
     page.line(_("Source: {text}").format(text=_(rule.source)))
     write_out(page.text())
     return 0
+
+
+def _rule(arguments: Arguments) -> tuple[str, Explanation]:
+    """The code as it is written, and its rule; most codes need neither the catalog nor the model."""
+    from gpuselect.rules import EXPLANATIONS
+
+    given = arguments["code"]
+    plain = given.strip().lower().replace("_", "-")
+    if plain in EXPLANATIONS:
+        return plain, EXPLANATIONS[plain]
+    from gpuselect.note_texts import note_texts
+
+    notes = note_texts()
+    if plain in notes:
+        return plain, notes[plain]
+    from gpuselect.stability import EXPLAINED
+
+    rules = {**skip_rules(), **EXPLAINED, **notes, **EXPLANATIONS, **catalog_rules(arguments)}
+    code = code_named(given, list(rules))
+    return code, rules[code]
 
 
 def skip_rules() -> dict[str, Explanation]:

@@ -44,8 +44,6 @@ ERRORS = (  # what the parser says, as a pattern, and the sentence with its part
     (r"Invalid value for '?(?P<name>.*?)'?: .*", N_("{name} cannot have this value")),
     (r"Missing command\.", N_("no command given")),
 )  # fmt: skip
-# what a line may be broken between: a stop belongs to what it follows
-PIECES = re.compile(r"\s+|(?:[!-~\u00a0-\u02ff]+|.)[，。；：、）》」』！？…％]*")
 
 
 def speak(arguments: Sequence[str]) -> None:
@@ -153,26 +151,15 @@ def wrapped(
     >>> wrapped("显存 80 GiB，带宽", 10)
     '显存 80\nGiB，带宽'
     """
+    from gpuselect.report.console import filled
+
     parts = text.split("\n\n") if preserve_paragraphs else [text]
     found = []
     for part in parts:
         if part.startswith("\b"):
             found.append("\n".join(initial_indent + line for line in part.split("\n")[1:]))
             continue
-        lines = _filled(" ".join(part.split()), width - len(initial_indent))
+        lines = filled(" ".join(part.split()), width - len(initial_indent))
         indents = [initial_indent] + [subsequent_indent or initial_indent] * (len(lines) - 1)
         found.append("\n".join(indent + line for indent, line in zip(indents, lines, strict=True)))
     return "\n\n".join(found)
-
-
-def _filled(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken at spaces and beside Chinese signs, no stop at the start."""
-    from gpuselect.report.console import cells
-
-    lines = [""]
-    for piece in PIECES.findall(text):
-        if cells(lines[-1]) + cells(piece) > width and lines[-1]:
-            lines.append(piece.lstrip())
-        else:
-            lines[-1] += piece
-    return [line.rstrip() for line in lines]

@@ -301,11 +301,13 @@ def rule_columns() -> Sequence[Column]:
 
 def rule_rows() -> Rows:
     """One row for each code: rules are code, the catalog is not asked."""
+    from gpuselect.note_texts import note_texts
     from gpuselect.rules import EXPLANATIONS
+    from gpuselect.stability import EXPLAINED
 
     return [
         {"code": code, "text": _(rule.text), "override": _(rule.override), "source": _(rule.source)}
-        for code, rule in EXPLANATIONS.items()
+        for code, rule in {**EXPLANATIONS, **EXPLAINED, **note_texts()}.items()
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuselect.i18n import N_, _
 
-TIMES = ((86_400.0, N_("days")), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"))
+TIMES = ((86_400.0, N_("days")), (3600.0, N_("h")), (1.0, "s"), (1e-3, "ms"))
 
 
 def lever_name(what: str) -> str:
@@ -30,7 +30,7 @@ def value_text(value: float, unit: str) -> str:
     ('$2.5 / h', '60 %', '1 days')
     """
     if unit == "share":
-        return f"{100.0 * value:.3g} %"
+        return _("{p:.3g} %").format(p=100.0 * value)
     if unit == "s":
         size, name = next((s, n) for s, n in TIMES if value >= s or s == TIMES[-1][0])
         return f"{value / size:.3g} {_(name)}"

@@ -84,7 +84,7 @@ def _table(files: Sequence[LaunchFile]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for file in files:
         template = file.template
-        read = _("; ").join(f"{r.title}, {r.place}" for r in template.read)
+        read = _("; ").join(_(", ").join((r.title, r.place)) for r in template.read)
         newest = max(r.as_of for r in template.read)
         yield f"| {file.path} | {template.name} {template.version} | {read} | {newest} |"
 

@@ -26,7 +26,6 @@ from gpuselect.quantities.sizes import (
     parse_params,
     parse_percent,
     parse_samples,
-    short_count,
 )
 from gpuselect.quantities.text import Reading
 from gpuselect.quantities.times import (
@@ -74,5 +73,4 @@ __all__ = [
     "parse_streams",
     "parse_throughput",
     "parse_token_time",
-    "short_count",
 ]

@@ -103,28 +103,16 @@ def format_params(params: Params) -> str:
     return total if params.active is None else f"{total}-A{format_count(params.active)}"
 
 
-def short_count(count: float) -> str:
-    """A number to read, not to read back: 4 figures, in thousands, millions or billions.
+def format_count(count: float, *, digits: int = 15) -> str:
+    """Write a number with the largest magnitude below it, exact unless fewer `digits` are asked for.
 
-    >>> short_count(5e4), short_count(115.3e6), short_count(0.25), short_count(2e11)
-    ('50,000', '115.3M', '0.25', '200B')
-    """
-    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
-        if count >= size:
-            return f"{count / size:.4g}{letter}"
-    return f"{count:,.0f}" if count >= 1000.0 else f"{count:.4g}"
-
-
-def format_count(count: float) -> str:
-    """Write a number with the largest magnitude below it.
-
-    >>> format_count(6.7e9), format_count(512)
-    ('6.7B', '512')
+    >>> format_count(6.7e9), format_count(512), format_count(102_399_999, digits=4)
+    ('6.7B', '512', '102.4M')
     """
     for suffix, scale in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("K", 1e3)):
         if count >= scale:
-            return f"{count / scale:.15g}{suffix}"
-    return f"{count:.15g}"
+            return f"{count / scale:.{digits}g}{suffix}"
+    return f"{count:.{digits}g}"
 
 
 def parse_count(raw: object) -> float:

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from gpuselect.i18n import _
@@ -15,6 +16,9 @@ from gpuselect.report.format import to_ascii
 PIPE_WIDTH = 100_000
 GAP = 2  # columns between two cells
 NO_WRAPPING: Mapping[int, int] = {}
+# what a line may be broken between: a stop belongs to what it follows, a bracket to what it opens
+PIECES = re.compile(r"\s+|[（《「“]*(?:[!-~\u00a0-\u02ff–]+(?:(?<=\d)[万亿])?|.)[，。；：、）》」”！？…％]*")
+CHINESE = re.compile(r"[⺀-鿿]")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a name may not steer a terminal
 
 
@@ -105,7 +109,7 @@ class Page:
         for row in grid.rows:
             table.add_row(*(_rich_text(row[index]) for index in shown))
         self._console.print(table)
-        if hidden := [name for index, name in enumerate(grid.header) if index not in shown]:
+        if hidden := [name for index, name in enumerate(grid.header) if name and index not in shown]:
             text = _("Columns left out at this width: {names} (--wide shows all).")
             self.line(text.format(names=_(", ").join(hidden)), style="dim")
 
@@ -139,6 +143,21 @@ def cells(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
+
+
+def filled(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken at spaces and beside Chinese signs, no stop at the start.
+
+    >>> filled("显存 80 GiB（可用），带宽", 11)
+    ['显存 80 GiB', '（可用），', '带宽']
+    """
+    lines = [""]
+    for piece in PIECES.findall(text):
+        if cells(lines[-1]) + cells(piece) > width and lines[-1]:
+            lines.append(piece.lstrip())
+        else:
+            lines[-1] += piece
+    return [line.rstrip() for line in lines]
 
 
 def plain_rows(grid: Grid) -> list[str]:
@@ -180,7 +199,29 @@ def _console(style: Style, file: io.StringIO) -> Any:
 def _rich_text(text: str, *, style: str = "") -> Any:
     from rich.text import Text
 
-    return Text(clean(text), style=style)
+    kind = _chinese_text() if CHINESE.search(text) else Text
+    return kind(clean(text), style=style)
+
+
+@cache
+def _chinese_text() -> Any:
+    """The text of rich, broken as Chinese is: rich itself breaks at spaces only."""
+    from rich.cells import chop_cells
+    from rich.containers import Lines
+    from rich.text import Text
+
+    class Chinese(Text):
+        def wrap(self, console: Any, width: int, **named: Any) -> Any:
+            if named.get("no_wrap"):
+                return super().wrap(console, width, **named)
+            parts = [line for part in self.plain.split("\n") for line in filled(part, width) or [""]]
+            whole = [chop for line in parts for chop in chop_cells(line, width) or [""]]
+            lines = Lines(Text(line, style=self.style, end=self.end) for line in whole)
+            if justify := named.get("justify") or self.justify:
+                lines.justify(console, width, justify=justify)
+            return lines
+
+    return Chinese
 
 
 def shown_columns(

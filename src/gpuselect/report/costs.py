@@ -21,7 +21,9 @@ def cost_lines(cost: Cost) -> list[str]:
         lines.append(_("Cost items: {items}").format(items=items))
     if len(cost.terms) > 1:
         terms = _(", ").join(
-            f"{t.term} {money(t.per_hour_usd)} ({t.offer.provider})" for t in cost.terms
+            _("{text} ({about})").format(
+                text=f"{_(t.term)} {money(t.per_hour_usd)}", about=t.offer.provider
+            ) for t in cost.terms
         )  # fmt: skip
         lines.append(_("Rent per hour by term: {terms}").format(terms=terms))
     lines += _region_line(cost)
@@ -58,7 +60,7 @@ def _region_line(cost: Cost) -> list[str]:
 
 
 def _region_text(region: RegionPrice) -> str:
-    return f"{region.offer.provider} {region.offer.region} {money(region.per_hour_usd)} / h"
+    return f"{region.offer.provider} {region.offer.region} {money(region.per_hour_usd)} / {_('h')}"
 
 
 def _years(cost: Cost) -> float:
@@ -134,7 +136,7 @@ def quantity_text(quantity: Quantity, unit: str) -> str:
     '396 g CO2e/kWh (aws:us-east-1, grid average, 2024)'
     """
     about = _(", ").join(part for part in (_(quantity.place), _(quantity.method), quantity.year) if part)
-    return f"{significant(quantity.value)} {unit}".strip() + f" ({about})"
+    return _("{text} ({about})").format(text=f"{significant(quantity.value)} {unit}".strip(), about=about)
 
 
 def ledger_grids(cost: Cost) -> list[tuple[str, Grid]]:
@@ -151,7 +153,17 @@ def ledger_grid(book: Ledger) -> Grid:
     rows.append((_("sum"), *map(cents, book.by_year), cents(book.total)))
     value = _("worth {usd} on day 0").format(usd=cents(book.present_value))
     rows.append((_("paid so far"), *map(cents, book.cumulative), value))
-    return Grid(header, tuple(rows), frozenset(range(1, years + 1)))
+    return Grid(header, tuple(rows), frozenset(range(1, years + 2)))
+
+
+def ledger_drops(grid: Grid) -> list[int]:
+    """Which years of a ledger go first on a narrow terminal: those in the middle, the later ones first.
+
+    >>> ledger_drops(Grid(("", "day 0", "year 1", "year 2", "year 3", "total"), ()))
+    [0, 0, 1, 3, 2, 0]
+    """
+    last = len(grid.header) - 2
+    return [{2: 1, last: 2}.get(n, n) if 2 <= n <= last else 0 for n in range(len(grid.header))]
 
 
 def cents(usd: float) -> str:

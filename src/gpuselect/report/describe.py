@@ -79,7 +79,7 @@ def metric_unit(key: str) -> str:
         "batching_gain": _("times"),
         "watts_per_stream": "W",
         "tflops": "TFLOPS",
-        "run_time_h": "h",
+        "run_time_h": _("h"),
         "time_to_train_days": _("days"),
         "step_time_s": "s",
         "ttft_ms": "ms",
@@ -246,6 +246,10 @@ def unit_cost_text(option: Option) -> str:
 
 OF_THE_PRICE_TABLE = (N_("market median per GPU"), N_("list price per GPU"))
 OF_A_PLACE = (N_("default"), N_("global"))
+OF_A_TERM = (
+    N_("on-demand"), N_("spot"), N_("reserved-1y"), N_("reserved-3y"), N_("list"), N_("retail"), N_("used"),
+    N_("server"), N_("system"),
+)  # fmt: skip
 
 
 def part_label(name: str) -> str:
@@ -265,8 +269,8 @@ def offer_text(offer: Offer) -> str:
     >>> offer_text(Offer("median", "", "", "spot", "", "s", False))
     'median, spot, undated (market figure, not an offer)'
     """
-    parts = [_(offer.provider), _(offer.instance), _(offer.region), offer.term, offer.as_of or _("undated")]
-    text = _(", ").join(part for part in parts if part)
+    words = (offer.provider, offer.instance, offer.region, offer.term, offer.as_of or N_("undated"))
+    text = _(", ").join(_(word) for word in words if word)
     return text if offer.is_offer else _("{text} (market figure, not an offer)").format(text=text)
 
 

@@ -23,7 +23,7 @@ from gpuselect.report.describe import (
 )
 from gpuselect.report.figures import field_chart, memory_chart, scaling_chart, swings_chart, years_chart
 from gpuselect.report.first_page import SHORTLIST, first_page
-from gpuselect.report.format import gib, money
+from gpuselect.report.format import gib, money, percent
 from gpuselect.report.prospects import (
     acceptance_blocks,
     growth_blocks,
@@ -83,7 +83,7 @@ def _memory(options: Sequence[Option]) -> list[Block]:
             hardware_text(option),
             gib(option.memory.per_accelerator_gib),
             gib(option.memory.usable_gib),
-            f"{option.memory.headroom_pct:.0f} %",
+            percent(option.memory.headroom_pct / 100),
             _(option.memory.state),
         )
         for option in options

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
-from gpuselect.i18n import _
+from gpuselect.i18n import _, language
 
 MINUTE_S, HOUR_S, DAY_S, YEAR_S = 60.0, 3600.0, 86_400.0, 31_557_600.0
 UNKNOWN = "?"
+# from which amount on, the size of the unit, its letter
+THOUSANDS = ((1e9, 1e9, "B"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
+TEN_THOUSANDS = ((1e8, 1e8, "亿"), (1e4, 1e4, "万"))
 ASCII_SPELLING = {
     "–": "-", "—": "-", "×": "x", "·": "|", "≥": ">=", "≤": "<=", "≈": "~", "…": "...",
     "•": "*", "→": "->", "±": "+/-", "µ": "u", "μ": "u", "₂": "2", "°": " deg", "“": '"',
@@ -33,7 +36,7 @@ def significant(value: float | None, digits: int = 3) -> str:
 
 
 def money(usd: float | None) -> str:
-    """An amount of US dollars.
+    """An amount of US dollars, in the large units of the language: $48k, $4.8万.
 
     >>> money(1_234_567), money(48_200), money(2.484), money(0.0042), money(None)
     ('$1.2M', '$48k', '$2.48', '$0.0042', '?')
@@ -41,8 +44,7 @@ def money(usd: float | None) -> str:
     if usd is None or not math.isfinite(usd):
         return UNKNOWN
     sign, size = ("-" if usd < 0 else ""), abs(usd)
-    for limit, suffix in ((1e9, "B"), (1e6, "M"), (1e4, "k")):
-        unit = 1e3 if suffix == "k" else limit
+    for limit, unit, suffix in TEN_THOUSANDS if language() == "zh" else THOUSANDS:
         if size >= limit * 0.9995:
             return f"{sign}${significant(size / unit, 2 if size / unit < 100 else 3)}{suffix}"
     if 1 <= size < 1000:
@@ -59,8 +61,8 @@ def time_unit(seconds: float) -> tuple[float, str]:
     units = (
         (3 * YEAR_S, YEAR_S, _("years")),
         (2 * DAY_S, DAY_S, _("days")),
-        (90 * MINUTE_S, HOUR_S, "h"),
-        (100.0, MINUTE_S, "min"),
+        (90 * MINUTE_S, HOUR_S, _("h")),
+        (100.0, MINUTE_S, _("min")),
         (1.0, 1.0, "s"),
         (1e-3, 1e-3, "ms"),
     )
@@ -96,7 +98,7 @@ def percent(fraction: float | None) -> str:
     """
     if fraction is None or not math.isfinite(fraction):
         return UNKNOWN
-    return f"{100 * fraction:.0f} %"
+    return _("{p:.0f} %").format(p=100 * fraction)
 
 
 def power(watts: float | None) -> str:

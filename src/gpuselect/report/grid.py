@@ -35,8 +35,10 @@ class Column:
 def cell(value: Any) -> str:
     """A value for reading; unknown is an empty cell.
 
-    >>> cell(989.4), cell(None), cell(("cuda", "xla")), cell(True)
-    ('989', '', 'cuda, xla', 'yes')
+    A year has four digits and no comma, so no number below 10,000 has one.
+
+    >>> cell(989.4), cell(1979.5), cell(17300), cell(None), cell(("cuda", "xla")), cell(True)
+    ('989', '1980', '17,300', '', 'cuda, xla', 'yes')
     """
     if value is None:
         return ""
@@ -46,7 +48,9 @@ def cell(value: Any) -> str:
         return _(", ").join(cell(item) for item in value)
     if isinstance(value, int | float):
         number = float(value)
-        return f"{number:.0f}" if number.is_integer() and abs(number) < 1e6 else significant(number)
+        if number.is_integer() and abs(number) < 1e6:
+            return f"{number:.0f}" if abs(number) < 1e4 else f"{number:,.0f}"
+        return significant(number) if abs(number) >= 1e4 else significant(number).replace(",", "")
     return _(value) if isinstance(value, str) and value in WORDS else str(value)
 
 

@@ -36,12 +36,16 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.6rem; line-height: 1.25; } h2 { font-size: 1.2rem; margin: 2rem 0 .6rem; }
 .decision { font-size: 1.1rem; border-left: 4px solid var(--mark); padding: .4rem .8rem;
   background: var(--soft); }
+:lang(zh) body { font-family: "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "WenQuanYi Micro Hei",
+  system-ui, sans-serif; }
 nav ul { columns: 14rem; padding-left: 1.2rem; } nav a, nav a:visited { color: inherit; }
 .scroll { overflow-x: auto; margin: .6rem 0 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; }
-td { max-width: 30rem; overflow-wrap: anywhere; }
+td { max-width: 30rem; overflow-wrap: break-word; } .wordy td { overflow-wrap: anywhere; }
+.wordy td.short { white-space: nowrap; }
+td:first-child { word-break: keep-all; }
 .wordy td:not(.number):not(:first-child) { min-width: 7rem; }
 th { border-bottom-width: 2px; } .number { text-align: right; white-space: nowrap; overflow-wrap: normal; }
 li { margin: .15rem 0; }
@@ -55,8 +59,10 @@ summary { color: var(--muted); cursor: pointer; }
   .wordy, .wordy tbody, .wordy tr, .wordy td { display: block; max-width: none; }
   .wordy thead { position: absolute; left: -9999px; }
   .wordy tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
-  .wordy td, .wordy td.number { border: 0; text-align: left; padding: .1rem 0; white-space: normal; }
+  .wordy td, .wordy td.number, .wordy td.short { border: 0; text-align: left; padding: .1rem 0;
+    white-space: normal; }
   .wordy td[data-label]::before { content: attr(data-label) ": "; color: var(--muted); }
+  .wordy td[data-label]:lang(zh)::before { content: attr(data-label) "："; }
   .wordy td:empty { display: none; } .wordy td:first-child { font-weight: 600; }
 }
 @media print {
@@ -74,6 +80,8 @@ summary { color: var(--muted); cursor: pointer; }
 """
 
 WORDY = 28  # characters of a cell from which on a table is one of sentences
+SHORT = 18  # columns of a terminal: a cell of a figure and its unit, which is not broken
+WIDE = re.compile(r"[⺀-鿿＀-｠]")
 
 
 def _grid(grid: Grid) -> str:
@@ -83,9 +91,15 @@ def _grid(grid: Grid) -> str:
     def row(tag: str, cells: Sequence[str]) -> str:
         parts = []
         for index, text in enumerate(cells):
-            kind = ' class="number"' if index in grid.numeric else ""
+            short = wordy and tag == "td" and index > 0 and len(text) + len(WIDE.findall(text)) <= SHORT
+            names = [name for name, so in (("number", index in grid.numeric), ("short", short)) if so]
+            kind = f' class="{" ".join(names)}"' if names else ""
             scope = ' scope="col"' if tag == "th" else ""
-            label = f' data-label="{escape(grid.header[index])}"' if wordy and tag == "td" else ""
+            label = (
+                f' data-label="{escape(grid.header[index])}"'
+                if wordy and tag == "td" and grid.header[index]
+                else ""
+            )
             parts.append(f"<{tag}{scope}{kind}{label}>{escape(text)}</{tag}>")
         return f"<tr>{''.join(parts)}</tr>"
 

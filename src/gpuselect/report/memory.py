@@ -7,7 +7,7 @@ from gpuselect.i18n import _
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Page
 from gpuselect.report.describe import part_label
-from gpuselect.report.format import gib, significant
+from gpuselect.report.format import gib, percent, significant
 
 BAR_WIDTH = 40
 FULL, FREE, OVER = "#", ".", "!"
@@ -32,15 +32,15 @@ def memory_grid(fit: MemoryFit) -> Grid:
     """
     terms = sorted(fit.breakdown_gib.items(), key=lambda term: -term[1])
     rows = [
-        (part_label(name), significant(size), f"{100 * size / fit.usable_gib:.0f} %",
+        (part_label(name), significant(size), percent(size / fit.usable_gib),
          bar(size / fit.usable_gib))
         for name, size in terms
     ]  # fmt: skip
     need = fit.per_accelerator_gib
-    rows.append((_("need"), significant(need), f"{100 * need / fit.usable_gib:.0f} %", _stacked(fit)))
+    rows.append((_("need"), significant(need), percent(need / fit.usable_gib), _stacked(fit)))
     free = fit.usable_gib - need
     rows.append((_("free") if free >= 0 else _("missing"), significant(abs(free)),
-                 f"{abs(fit.headroom_pct):.0f} %", ""))  # fmt: skip
+                 percent(abs(fit.headroom_pct) / 100), ""))  # fmt: skip
     header = (_("Memory each"), "GiB", _("of usable"), "")
     return Grid(header, tuple(rows), numeric=frozenset((1, 2)))
 

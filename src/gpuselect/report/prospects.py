@@ -34,7 +34,7 @@ def measured_names() -> dict[str, str]:
     return {
         "tokens_per_s_per_accel": _("tokens/s per accelerator"), "samples_per_s_total": _("samples/s"),
         "step_time_s": _("s per step"), "output_tok_s_total": _("output tokens/s"),
-        "output_tok_s_per_accel": _("output tokens/s per accelerator"), "streams": _("streams"),
+        "output_tok_s_per_accel": _("output tokens/s per accelerator"), "streams": _("video streams"),
         "requests_or_images_per_s_total": _("requests or images/s"), "tpot_ms": _("ms per output token"),
         "latency_ms": _("ms latency"),
     }  # fmt: skip

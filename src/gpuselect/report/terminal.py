@@ -9,7 +9,7 @@ from gpuselect.i18n import _, labelled
 from gpuselect.report.blocks import Grid
 from gpuselect.report.choice import framework_lines
 from gpuselect.report.console import Page, Style
-from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids
+from gpuselect.report.costs import cost_lines, energy_lines, ledger_drops, ledger_grids
 from gpuselect.report.describe import (
     SECONDS,
     cost_parts,
@@ -31,7 +31,7 @@ from gpuselect.report.describe import (
     spread,
     unit_cost_text,
 )
-from gpuselect.report.format import UNKNOWN, count_of, gib, significant
+from gpuselect.report.format import UNKNOWN, count_of, gib, percent, significant
 from gpuselect.report.memory import show_memory, show_reach
 
 EXAMPLES = 5
@@ -105,7 +105,7 @@ def _options_grid(options: Sequence[Option]) -> Grid:
             unit_cost_text(option),
             "" if option.framework is None else option.framework.name,
             f"{option.score.total:.2f}",
-            "" if option.win_share is None else f"{100 * option.win_share:.0f} %",
+            "" if option.win_share is None else percent(option.win_share),
         )
         for index, option in enumerate(options, start=1)
     )
@@ -142,7 +142,7 @@ def _speed_heading(key: str | None) -> str:
     if key is None:
         return _("Speed")
     label, unit = metric_label(key), metric_unit(key)
-    return f"{label}, {unit}" if unit and key not in SECONDS else label
+    return _(", ").join((label, unit)) if unit and key not in SECONDS else label
 
 
 def _speed_cell(option: Option) -> str:
@@ -226,7 +226,7 @@ def _ledgers(page: Page, option: Option) -> None:
     """Payments of buying and renting, year by year."""
     for title, grid in ledger_grids(option.cost):
         page.heading(title)
-        page.grid(grid)
+        page.grid(grid, ledger_drops(grid))
 
 
 def _notes(page: Page, title: str, notes: Sequence[Note], *, mark: str = "•", style: str = "") -> None:

@@ -112,7 +112,7 @@ def signed_percent(fraction: float | None) -> str:
     >>> signed_percent(0.124), signed_percent(-0.3), signed_percent(None)
     ('+12 %', '-30 %', '?')
     """
-    return UNKNOWN if fraction is None else f"{100 * fraction:+.0f} %"
+    return UNKNOWN if fraction is None else _("{p:+.0f} %").format(p=100 * fraction)
 
 
 def _fits(page: Page, fits: Sequence[Fit]) -> None:
