@@ -34,6 +34,7 @@ from gpuselect.tco.ownership import (
     payback_months,
 )
 from gpuselect.tco.places import by_name, place_of
+from gpuselect.tco.prices import best_by_size, cheapest
 from gpuselect.tco.uncertainty import Spread, draw, percentiles, swings
 
 
@@ -114,6 +115,23 @@ def test_a_region_restricts() -> None:
 def test_the_cheapest_offer_is_found(amounts: list[float]) -> None:
     """The least price of equal rows."""
     assert rent([row(a, provider=str(n)) for n, a in enumerate(amounts)], 1) == min(amounts)
+
+
+@given(
+    rows=st.lists(
+        st.builds(row, st.sampled_from([1.0, 2.5, 7.0, 16.0]), n=st.sampled_from([1, 2, 8]), offer=st.booleans(),
+                  region=st.sampled_from(["us-east1", "eu-west1"]), provider=st.sampled_from(["a", "b"]),
+                  as_of=st.sampled_from(["", "2026-10-01"])),
+        min_size=1, max_size=12,
+    ),
+    count=st.integers(1, 40), together=st.sampled_from([1, 2, 4, 8]),
+)  # fmt: skip
+def test_rows_that_cannot_win_may_be_left_out(rows: list[Price], count: int, together: int) -> None:
+    """The look-up keeps one row of each size; the answer is that of all rows."""
+    kept = best_by_size(rows)
+    assert len(kept) <= 6
+    together = min(together, count)
+    assert cheapest(kept, count=count, together=together) == cheapest(rows, count=count, together=together)
 
 
 def test_a_card_comes_before_a_server_and_new_before_old() -> None:

@@ -32,7 +32,7 @@ from gpuselect.tco.ownership import (
     payback_months,
 )
 from gpuselect.tco.places import Quantity
-from gpuselect.tco.prices import RENT_TERMS, STALE_MONTHS, cheapest, price_age_months
+from gpuselect.tco.prices import RENT_TERMS, STALE_MONTHS, cheapest, price_age_months, rent_rows
 from gpuselect.workload import Workload
 
 YEARS_SHOWN = 5
@@ -140,7 +140,10 @@ def _regions(deal: Deal) -> tuple[RegionPrice, ...]:
     option, offer = deal.option, deal.option.cost.offer
     if offer is None:
         return ()
-    rows = deal.catalog.memo.get(("rent", option.accelerator, deal.workload.region, offer.term), ())
+    rows = rent_rows(
+        prices=deal.catalog.prices_of.get(option.accelerator, ()), hardware=option.accelerator,
+        region=deal.workload.region, term=offer.term,
+    )  # fmt: skip
     per_node = int(deal.system.accelerators_per_node) if deal.system else 1
     together = min(option.count // option.plan.replicas, per_node)
     found = []

@@ -18,6 +18,7 @@ from gpuselect.tco.ownership import energy_kwh, interruption_loss, ownership_per
 from gpuselect.tco.places import Place, Quantity, by_name, place_of
 from gpuselect.tco.prices import (
     UnitPrice,
+    best_by_size,
     bill,
     cheapest,
     purchase_price,
@@ -123,7 +124,7 @@ def rented(
     rows = catalog.memo.get(key)
     if rows is None:
         prices = catalog.prices_of.get(hardware, ())
-        rows = rent_rows(prices=prices, hardware=hardware, region=workload.region, term=term)
+        rows = best_by_size(rent_rows(prices=prices, hardware=hardware, region=workload.region, term=term))
         catalog.memo[key] = rows
     return cheapest(rows, count=count, together=together)
 
@@ -157,7 +158,7 @@ def where(
     catalog: Catalog, workload: Workload, defaults: CostDefaults, *, provider: str = "", region: str = ""
 ) -> Place:
     """Carbon, electricity and PUE: what the workload says, else the region's, else the defaults."""
-    base = tuple(float(f) for f in (defaults.carbon_g_kwh, defaults.electricity_usd_kwh, defaults.pue))
+    base = (defaults.carbon_g_kwh, defaults.electricity_usd_kwh, defaults.pue)
     given = (workload.carbon, workload.electricity, workload.pue)
     key = ("place", provider, region, workload.region, base, given)
     if key not in catalog.memo:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
+from gpuselect.costs import terms_of
 from gpuselect.decision import Note, Option
 from gpuselect.deployment import Field, build_field
 from gpuselect.errors import InputError
@@ -32,7 +33,7 @@ from gpuselect.options import build_option
 from gpuselect.ranking import Ranking, rank, stretch_of
 from gpuselect.score import Judgement
 from gpuselect.search import Found, Site, search_serving, search_training
-from gpuselect.selection import select
+from gpuselect.selection import ends, select
 from gpuselect.tco import CostDefaults
 from gpuselect.tco.currency import in_dollars
 from gpuselect.tenancy import search_shared
@@ -101,10 +102,11 @@ def options_of(
     calibration: Calibration, defaults: CostDefaults, today: str,
 ) -> list[Option]:  # fmt: skip
     """Every fitting candidate as a complete option."""
+    terms = terms_of(workload, defaults, service=not ends(job))
     return [
         build_option(
             candidate, field.sites[candidate.site], job=job, workload=workload, catalog=catalog,
-            calibration=calibration, defaults=defaults, today=today,
+            calibration=calibration, defaults=defaults, terms=terms, today=today,
             frameworks=field.frameworks[field.sites[candidate.site].accelerator.id],
         )
         for candidate in found.fitting

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.cost_detail import price_notes
-from gpuselect.costs import cost_of, deployment_power, energy_of, node_count, terms_of
+from gpuselect.costs import Terms, cost_of, deployment_power, energy_of, node_count
 from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Note, Option
 from gpuselect.deployment import covered, method_and_family, target_of
 from gpuselect.framework_choice import best, named, training_why
@@ -147,6 +147,7 @@ def build_option(
     catalog: Catalog,
     calibration: Calibration,
     defaults: CostDefaults,
+    terms: Terms,
     frameworks: list[Framework],
     today: str,
 ) -> Option:
@@ -160,7 +161,6 @@ def build_option(
     power = deployment_power(candidate, site, defaults, serving=hours is None)
     if isinstance(job, VideoJob) and power is not None:
         performance["watts_per_stream"] = Estimate(*[float(power) / job.streams / tenants] * 3)
-    terms = terms_of(workload, defaults, service=hours is None)
     cost = cost_of(
         candidate, site, terms=terms, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
         tokens_per_hour=per_hour.get("output_tok_s"),
