@@ -148,6 +148,18 @@ def test_no_mark_is_left_and_every_file_names_what_it_was_made_for(name, texts):
             assert f"| {path} |" in texts(name)["README.md"][0]
 
 
+def test_the_page_tells_what_was_said_of_every_file(texts):
+    """docs/launch-check.md holds each file of each case; `make launch-check` writes it anew."""
+    page = (TOOL.parents[1] / "docs/launch-check.md").read_text(encoding="utf-8")
+    assert "0 refused" in page
+    sections = page.split("\n## ")[1:]
+    assert len(sections) == len(NAMES)
+    told = [sorted(re.findall(r"^\| ([\w.-]+) \| (?!checked)", text, re.MULTILINE)) for text in sections]
+    made = [sorted(file for file in texts(name) if file != "README.md") for name in NAMES]
+    assert sorted(told) == sorted(made)
+    assert page.count("accepted: ") == int(re.search(r"(\d+) files accepted", page)[1]) >= 36
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_in_the_recorded_list(name, texts):
     """Never an invented option."""

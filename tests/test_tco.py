@@ -119,9 +119,9 @@ def test_the_cheapest_offer_is_found(amounts: list[float]) -> None:
 
 @given(
     rows=st.lists(
-        st.builds(row, st.sampled_from([1.0, 2.5, 7.0, 16.0]), n=st.sampled_from([1, 2, 8]), offer=st.booleans(),
-                  region=st.sampled_from(["us-east1", "eu-west1"]), provider=st.sampled_from(["a", "b"]),
-                  as_of=st.sampled_from(["", "2026-10-01"])),
+        st.builds(row, st.sampled_from([1.0, 2.5, 7.0, 16.0]), n=st.sampled_from([1, 2, 8]),
+                  offer=st.booleans(), region=st.sampled_from(["us-east1", "eu-west1"]),
+                  provider=st.sampled_from(["a", "b"]), as_of=st.sampled_from(["", "2026-10-01"])),
         min_size=1, max_size=12,
     ),
     count=st.integers(1, 40), together=st.sampled_from([1, 2, 4, 8]),
