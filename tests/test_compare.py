@@ -95,6 +95,17 @@ def test_a_named_count_is_estimated_and_not_the_smallest(capsys: pytest.CaptureF
     assert rows["per_million_tokens_usd"]["better"] == "less"
 
 
+def test_the_rate_per_watt_counts_the_whole_deployment(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rate over power, hosts included; more is better."""
+    words = "compare 8xa100 8xh100 --task pretrain --params 7B --tokens 10B --json"
+    assert invoke(words.split()) == 0
+    rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    for n in range(2):
+        rate, watts = (rows[key]["values"][n]["value"] for key in ("tokens_per_s", "power_w"))
+        assert rows["work_per_watt"]["values"][n]["value"] == pytest.approx(rate / watts)
+    assert rows["work_per_watt"]["unit"] == "tokens/s/W"
+
+
 def test_what_does_not_fit_says_why_and_has_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
     """One T4 does not hold 70B parameters: no zero, a code."""
     rows = {r["key"]: r["values"] for r in

@@ -146,8 +146,8 @@ def test_an_owned_hour_by_hand() -> None:
     }  # fmt: skip
     found = option(TRAIN, **cost_of_use)
     kw = (found.energy.power_w or 0) / 1000
-    assert kw == pytest.approx(8 * 0.4 * 0.76 + 3.3)
-    yearly = 164_000 * 0.8 / 4 + 164_000 * 0.05 + 8 * 1000 + 8760 + kw * 1200
+    assert kw == pytest.approx(0.69 * (8 * 0.4 + 3.3))
+    yearly = 164_000 * 0.8 / 4 + 164_000 * 0.05 + 8 * 1000 + 8760 + 6.5 * 1200  # a rack for the rating
     hour = yearly / 4380 + kw * 1.2 * (0.1 + 0.05)
     assert found.cost.buy_per_hour_usd == pytest.approx(hour)
     assert found.cost.per_hour_usd == found.cost.buy_per_hour_usd
@@ -324,6 +324,23 @@ def test_every_region_with_an_offer_is_listed() -> None:
     p4d = next(p for p in catalog().prices if p.instance == "p4d.24xlarge" and p.region == "us-east-1"
                and p.term == "on-demand")  # fmt: skip
     assert virginia.per_hour_usd == p4d.price
+
+
+def test_energy_and_carbon_of_a_unit_of_work() -> None:
+    """A month's energy over a month's tokens or images; making the hardware beside operation."""
+    for work, unit, kwh in (
+        (SERVE, "output_tok_s", "kwh_per_million_tokens"),
+        ({"task": "inference", "model": "resnet-50"}, "images_per_s", "kwh_per_thousand_images"),
+    ):
+        found = option(work, on="h100-sxm5-80gb", count=1)
+        size = 1e6 if unit == "output_tok_s" else 1e3
+        units = found.performance[unit].value * 3600 * 730 / size
+        assert getattr(found.energy, kwh) == pytest.approx((found.energy.kwh or 0) / units)
+        made = found.energy.embodied_kgco2e_per_unit
+        assert made == pytest.approx((found.energy.embodied_kgco2e or 0) / units)
+        shown = "".join(energy_lines(found.energy))
+        assert "g CO2e, " in shown
+        assert "for making the hardware" in shown
 
 
 def test_an_unknown_price_is_unknown() -> None:

@@ -13,7 +13,8 @@ from gpuselect.provenance import Fact, Figure
 LESS = frozenset({
     "rent_usd_per_hour", "spot_usd_per_hour", "purchase_usd", "min_count", "per_hour_usd", "per_run_usd",
     "per_month_usd", "per_million_tokens_usd", "per_thousand_images_usd", "per_stream_month_usd",
-    "acquisition_usd", "kwh", "kwh_per_million_tokens", "kgco2e", "power_w", "node_power_w", "host_power_w",
+    "acquisition_usd", "kwh", "kwh_per_million_tokens", "kwh_per_thousand_images", "kgco2e", "power_w",
+    "node_power_w", "host_power_w",
     "host_price_usd", "memory_gib", "time_to_train_days", "run_time_h", "step_time_s", "ttft_ms", "tpot_ms",
     "latency_ms", "watts_per_stream", "warnings",
 })  # fmt: skip

@@ -316,7 +316,11 @@ def cost_assumptions(
         "--staff": terms.staff, "--storage": workload.storage, "--egress": workload.egress,
     }  # fmt: skip
     left_out = [flag for flag, amount in flags.items() if not amount]
-    notes = [Note("default-energy", energy), Note("default-ownership", owned)]
+    share = defaults.serving_power_share if service else defaults.training_power_share
+    drawn = _(
+        "machines draw {p:.0f} % of the rating of cards and hosts ({low:.0f} to {high:.0f} % measured)"
+    ).format(p=100 * terms.load, low=100 * (share.low or share), high=100 * (share.high or share))
+    notes = [Note("default-energy", energy), Note("default-power", drawn), Note("default-ownership", owned)]
     if left_out:
         text = _("not counted unless given: {flags}; taxes and storage of your own never are")
         notes.append(Note("not-counted", text.format(flags=_(", ").join(left_out))))

@@ -193,7 +193,7 @@ def _owned_hour(deal: Deal, names: Sequence[str]) -> Callable[[Mapping[str, Any]
         kwh = kw * v[_("PUE")]
         return ownership_per_hour(
             acquisition=price, energy_per_hour=kwh * (v[_("electricity")] + carbon),
-            fixed_per_year=kw * v[_("colocation")] * 12.0 + terms.support * price + other,
+            fixed_per_year=kw / terms.load * v[_("colocation")] * 12.0 + terms.support * price + other,
             years=terms.years, utilization=v[_("utilisation")], residual=v[_("resale")], rate=terms.rate,
         )  # fmt: skip
 

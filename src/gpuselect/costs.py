@@ -43,6 +43,7 @@ class Terms:
     colocation: float  # kW and month
     carbon_price: float  # a tonne
     term: str  # of the rent
+    load: float  # power drawn, share of the rating
 
 
 def terms_of(workload: Workload, defaults: CostDefaults, *, service: bool) -> Terms:
@@ -62,6 +63,7 @@ def terms_of(workload: Workload, defaults: CostDefaults, *, service: bool) -> Te
         colocation=float(_first(workload.colocation, defaults.colocation_usd_kw_month)),
         carbon_price=workload.carbon_price or 0.0,
         term=workload.term or "on-demand",
+        load=float(defaults.serving_power_share if service else defaults.training_power_share),
     )
 
 
@@ -102,7 +104,7 @@ def node_count(count: int, system: System | None) -> int:
 def deployment_power(
     candidate: Candidate, site: Site, defaults: CostDefaults, *, serving: bool
 ) -> float | None:
-    """Power of the deployment at its load [W], None when the board power is unknown."""
+    """Power of the deployment at its load, hosts included [W]; None when the board power is unknown."""
     if site.accelerator.power_w is None:
         return None
     share = defaults.serving_power_share if serving else defaults.training_power_share
@@ -213,8 +215,11 @@ def services_per_hour(
 
 
 def fixed_costs(terms: Terms, *, acquisition: float, power: float, count: int) -> tuple[float, ...]:
-    """Paid whether the machines work or not: colocation, support, licences, staff [USD a year]."""
-    rack = power / 1000.0 * terms.colocation * 12.0
+    """Paid whether the machines work or not: colocation, support, licences, staff [USD a year].
+
+    A rack is paid for the rating of what stands in it, not for the `power` drawn.
+    """
+    rack = power / terms.load / 1000.0 * terms.colocation * 12.0
     return rack, terms.support * acquisition, terms.licence * count, terms.staff
 
 
@@ -338,8 +343,9 @@ def energy_of(
     power: float | None,
     hours: float | None,
     tokens_per_hour: float | None,
+    samples_per_hour: float | None = None,
 ) -> Energy:
-    """Energy and carbon of the run, or of a month of service, where the machines stand."""
+    """Energy and carbon of the run, or of a month of service, where the machines stand; per unit too."""
     span = hours or HOURS_PER_MONTH * terms.utilization
     offer = cost.offer if cost.basis == "rent" else None
     place = where(
@@ -350,15 +356,21 @@ def energy_of(
     life = terms.years * HOURS_PER_YEAR * terms.utilization
     share = None if made is None else count * span / life
     kwh = None if power is None else energy_kwh(power=power, hours=span, pue=place.pue.value)
-    unit = None if kwh is None or not tokens_per_hour else kwh / (tokens_per_hour * span) * 1e6
     grams = place.carbon_g_kwh.value
+    units = tokens_per_hour * span / 1e6 if tokens_per_hour else (samples_per_hour or 0.0) * span / 1e3
+    unit = None if kwh is None or not units else kwh / units
+    emitted = None if unit is None else unit * grams / 1000.0
+    whole = None if made is None or share is None else made.kg * share
     return Energy(
         power_w=power,
         kwh=kwh,
         kgco2e=None if kwh is None else kwh * grams / 1000.0,
-        kwh_per_million_tokens=unit,
-        kgco2e_per_million_tokens=None if unit is None else unit * grams / 1000.0,
-        embodied_kgco2e=None if made is None or share is None else made.kg * share,
+        kwh_per_million_tokens=unit if tokens_per_hour else None,
+        kgco2e_per_million_tokens=emitted if tokens_per_hour else None,
+        kwh_per_thousand_images=None if tokens_per_hour else unit,
+        kgco2e_per_thousand_images=None if tokens_per_hour else emitted,
+        embodied_kgco2e=whole,
+        embodied_kgco2e_per_unit=None if whole is None or not units else whole / units,
         embodied_low_kgco2e=None if made is None or share is None else made.low * share,
         embodied_high_kgco2e=None if made is None or share is None else made.high * share,
         embodied_scope="" if made is None else made.scope,

@@ -181,9 +181,12 @@ class Energy:
     kgco2e: float | None = None
     kwh_per_million_tokens: float | None = None
     kgco2e_per_million_tokens: float | None = None
+    kwh_per_thousand_images: float | None = None
+    kgco2e_per_thousand_images: float | None = None
     embodied_kgco2e: float | None = None
     embodied_low_kgco2e: float | None = None
     embodied_high_kgco2e: float | None = None
+    embodied_kgco2e_per_unit: float | None = None  # million tokens, else thousand images
     embodied_scope: str = ""  # server | card
     place: Place | None = None  # carbon of the grid, electricity and PUE that were taken
 

@@ -161,17 +161,18 @@ def build_option(
     power = deployment_power(candidate, site, defaults, serving=hours is None)
     if isinstance(job, VideoJob) and power is not None:
         performance["watts_per_stream"] = Estimate(*[float(power) / job.streams / tenants] * 3)
+    samples = None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s")
     cost = cost_of(
         candidate, site, terms=terms, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
         tokens_per_hour=per_hour.get("output_tok_s"),
-        samples_per_hour=None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s"),
+        samples_per_hour=samples,
         streams=float(tenants * job.streams) if isinstance(job, VideoJob) else None, power=power,
         today=today,
     )  # fmt: skip
     energy = energy_of(
         site.accelerator, cost, terms=terms, workload=workload, catalog=catalog, defaults=defaults,
         count=int(candidate.plan.count), power=power, hours=hours,
-        tokens_per_hour=per_hour.get("output_tok_s"),
+        tokens_per_hour=per_hour.get("output_tok_s"), samples_per_hour=samples,
     )  # fmt: skip
     return Option(
         accelerator=site.accelerator.id,

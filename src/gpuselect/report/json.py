@@ -353,9 +353,12 @@ def _energy(energy: Energy) -> dict[str, Any]:
         "kgco2e": plain(energy.kgco2e),
         "kwh_per_million_tokens": plain(energy.kwh_per_million_tokens),
         "kgco2e_per_million_tokens": plain(energy.kgco2e_per_million_tokens),
+        "kwh_per_thousand_images": plain(energy.kwh_per_thousand_images),
+        "kgco2e_per_thousand_images": plain(energy.kgco2e_per_thousand_images),
         "embodied": None if energy.embodied_kgco2e is None else {
             "kgco2e": plain(energy.embodied_kgco2e), "low": plain(energy.embodied_low_kgco2e),
             "high": plain(energy.embodied_high_kgco2e), "scope": energy.embodied_scope,
+            "per_unit": plain(energy.embodied_kgco2e_per_unit),
         },
         "carbon_g_kwh": None if place is None else _quantity(place.carbon_g_kwh),
         "pue": None if place is None else _quantity(place.pue),
