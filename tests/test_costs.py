@@ -115,6 +115,13 @@ def test_spares_are_bought_and_depreciate() -> None:
     assert (spare.per_run_usd or 0) > (bare.per_run_usd or 0)
 
 
+def test_storage_is_bought_with_the_machines() -> None:
+    """100 TB at 250 USD; the same flag pays a cloud by the month."""
+    bare, kept = (option(TRAIN, acquire="buy", **more).cost for more in ({}, {"storage": "100TB"}))
+    assert (kept.acquisition_usd or 0) - (bare.acquisition_usd or 0) == pytest.approx(25_000)
+    assert ("storage", pytest.approx(25_000), "once") in kept.items
+
+
 def test_a_purchase_by_hand() -> None:
     """Eight A100 of 12,500 USD with a server factor of 1.64: 164,000; two nodes: / (1 - 0.19)."""
     system = next(s for s in catalog().systems.values() if "a100-sxm4-40gb" in s.accelerators)

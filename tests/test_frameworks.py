@@ -120,6 +120,13 @@ FRAMEWORKS = [
     ("vllm", "p100-sxm2-16gb", {}, "capability-too-low"),
     ("megatron-lm", "mi300x-192gb", {}, "stack-unsupported"),
     ("openvino", "h100-sxm5-80gb", {}, "stack-unsupported"),
+    ("pytorch", "k80-12gb", {}, "capability-too-low"),
+    ("jax", "k80-12gb", {}, "capability-too-low"),
+    ("bitsandbytes", "m40-12gb", {}, "capability-too-low"),
+    ("deepspeed", "m40-12gb", {}, "capability-too-low"),
+    ("lmdeploy", "p100-sxm2-16gb", {}, "capability-too-low"),
+    ("ollama", "k80-12gb", {}, "capability-too-low"),
+    ("tensorrt-llm", "t4-16gb", {}, "capability-too-low"),
 ]  # fmt: skip
 PASSES = [
     ("flash-attention", "a100-sxm4-80gb", {}),
@@ -127,8 +134,30 @@ PASSES = [
     ("transformer-engine", "b200-sxm-180gb", {"precision": "nvfp4"}),
     ("vllm", "v100-sxm2-16gb", {}),
     ("lmdeploy", "v100-sxm2-16gb", {}),
-    ("ollama", "p100-sxm2-16gb", {}),
+    ("ollama", "m40-12gb", {}),
+    ("jax", "m40-12gb", {}),
+    ("bitsandbytes", "p100-sxm2-16gb", {}),
+    ("deepspeed", "p100-sxm2-16gb", {}),
 ]  # fmt: skip
+# vLLM 0.15.1, quantisation on Volta, Turing, Ampere, Ada, Hopper, AMD, Intel GPU, x86; FP8 on Ampere is weight-only.
+QUANTISED_ON = (
+    "v100-sxm2-32gb", "t4-16gb", "a100-sxm4-80gb", "l40s-48gb", "h100-sxm5-80gb", "mi300x-192gb",
+    "max-1550-128gb", "xeon-platinum-8480-plus",
+)  # fmt: skip
+QUANTISED = {
+    "int4-awq": "-++++-++", "int4-gptq": "+++++-++", "int8": "-++++--+", "fp8": "--++++--",
+    "nf4": "+++++---", "q4_k_m": "++++++--",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_vllm_runs_a_format_where_its_table_says_so(name: str) -> None:
+    """Every cell of the table, in both directions."""
+    catalog = shipped()[0]
+    ask = Ask("inference", weights=name)
+    notes = [gate(catalog.frameworks["vllm"], catalog.accelerators[card], ask) for card in QUANTISED_ON]
+    assert "".join("+" if note is None else "-" for note in notes) == QUANTISED[name]
+    assert {note.code for note in notes if note is not None} <= {"format-unsupported"}
 
 
 @pytest.mark.parametrize(("name", "card", "wish", "code"), FRAMEWORKS)

@@ -52,7 +52,7 @@ def detailed(
     if cost.purchase is not None:
         purchase = bought(
             catalog, defaults, hardware=hardware, count=option.count, system=system, today=today,
-            spares=terms.spares,
+            spares=terms.spares, storage=workload.storage or 0.0,
         )  # fmt: skip
     place = where(catalog, workload, defaults)
     deal = Deal(option, workload, catalog, defaults, terms, place, purchase, system)
@@ -107,6 +107,7 @@ def _parts(purchase: Purchase) -> tuple[tuple[str, float], ...]:
         (_("servers around them"), purchase.servers),
         (_("network"), purchase.network),
         (_("spares"), purchase.spares),
+        (_("storage"), purchase.storage),
     )
 
 
@@ -322,7 +323,7 @@ def cost_assumptions(
     ).format(p=100 * terms.load, low=100 * (share.low or share), high=100 * (share.high or share))
     notes = [Note("default-energy", energy), Note("default-power", drawn), Note("default-ownership", owned)]
     if left_out:
-        text = _("not counted unless given: {flags}; taxes and storage of your own never are")
+        text = _("not counted unless given: {flags}; taxes never are")
         notes.append(Note("not-counted", text.format(flags=_(", ").join(left_out))))
     return tuple(notes)
 

@@ -24,7 +24,7 @@ from gpuselect.tco.prices import (
     purchase_price,
     rent_rows,
 )
-from gpuselect.units import GB
+from gpuselect.units import GB, TB
 from gpuselect.workload import Workload
 
 
@@ -73,7 +73,7 @@ def _first(given: float | None, default: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What a deployment costs to buy [USD]: accelerators, the servers around them, the network, spares."""
+    """What a deployment costs to buy [USD]: accelerators, servers around them, network, spares, storage."""
 
     row: Price
     with_server: bool  # the price of the accelerators holds the servers
@@ -81,11 +81,12 @@ class Purchase:
     servers: float
     network: float
     spares: float = 0.0
+    storage: float = 0.0
 
     @property
     def total(self) -> float:
         """Everything."""
-        return self.accelerators + self.servers + self.network + self.spares
+        return self.accelerators + self.servers + self.network + self.spares + self.storage
 
 
 def offer_of(row: Price) -> Offer:
@@ -133,9 +134,9 @@ def rented(
 
 def bought(
     catalog: Catalog, defaults: CostDefaults, *, hardware: str, count: int, system: System | None, today: str,
-    spares: float = 0.0,
+    spares: float = 0.0, storage: float = 0.0,
 ) -> Purchase | None:  # fmt: skip
-    """Purchase of accelerators with servers, network and a share of spares; None when no price is known.
+    """Purchase: accelerators, servers, network, a share of spares, storage [B]; None when no price is known.
 
     A server factor is added around bare cards of a system with several; a network share where there is
     more than one node, unless one price holds them all.
@@ -153,7 +154,8 @@ def bought(
     in_one = with_server and row.row.n_accel >= count  # a rack comes with its own network
     share = float(defaults.network_share) if node_count(count, system) > 1 and not in_one else 0.0
     network = (cards + servers) * share / (1.0 - share)
-    return Purchase(row.row, with_server, cards, servers, network, spares * (cards + servers + network))
+    kept = storage / TB * float(defaults.storage_usd_tb)
+    return Purchase(row.row, with_server, cards, servers, network, spares * (cards + servers + network), kept)
 
 
 def where(
@@ -278,7 +280,7 @@ def cost_of(
         else:
             purchase = bought(
                 catalog, defaults, hardware=hardware, count=count, system=system, today=today,
-                spares=terms.spares,
+                spares=terms.spares, storage=workload.storage or 0.0,
             )  # fmt: skip
         if purchase is not None:
             owned = owned_per_hour(terms, place, acquisition=purchase.total, power=power, count=count)

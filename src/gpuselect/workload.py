@@ -111,7 +111,7 @@ class Workload(BaseModel):
     pue: float | None = None
     carbon: float | None = None  # of the grid [g CO2e/kWh]
     carbon_price: float | None = None  # per tonne
-    storage: float | None = None  # kept in a rented cloud [bytes]
+    storage: float | None = None  # kept in a rented cloud, or bought [bytes]
     egress: float | None = None  # out of a rented cloud, a month [bytes]
     interruptions: float | None = None  # of one spot machine, a day
     checkpoint: float | None = None

@@ -119,7 +119,7 @@ def _money_helps() -> Mapping[str, str]:
         "pue": _("Power usage effectiveness of the building: 1.3."),
         "carbon": _("Carbon of the grid: 50 g/kWh."),
         "carbon_price": _("Price of carbon: $80/t."),
-        "storage": _("Data kept in a rented cloud: 10TB."),
+        "storage": _("Data kept in a rented cloud, or on storage that is bought: 10TB."),
         "egress": _("Data out of a rented cloud a month: 2TB."),
         "interruptions": _("How often one spot machine is taken away: 1/day."),
         "checkpoint": _("Time between checkpoints on spot machines: 30min."),
