@@ -139,7 +139,7 @@ PASSES = [
     ("bitsandbytes", "p100-sxm2-16gb", {}),
     ("deepspeed", "p100-sxm2-16gb", {}),
 ]  # fmt: skip
-# vLLM 0.15.1, quantisation on Volta, Turing, Ampere, Ada, Hopper, AMD, Intel GPU, x86; FP8 on Ampere is weight-only.
+# vLLM 0.15.1 on Volta, Turing, Ampere, Ada, Hopper, AMD, Intel GPU, x86; FP8 on Ampere is weight-only
 QUANTISED_ON = (
     "v100-sxm2-32gb", "t4-16gb", "a100-sxm4-80gb", "l40s-48gb", "h100-sxm5-80gb", "mi300x-192gb",
     "max-1550-128gb", "xeon-platinum-8480-plus",
