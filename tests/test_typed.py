@@ -11,7 +11,8 @@ from gpuselect.workload import Workload
 MONEY = {
     "task": "pretrain", "params": "10B", "tokens": "200B", "acquire": "any", "term": "spot", "region": "eu",
     "spares": "2%", "utilization": "55%", "years": 4, "wacc": "7.5%", "residual": "10%", "support": "5%",
-    "licence": "$4500", "staff": "$1.2M/year", "colocation": 0, "electricity": 0.15, "pue": 1.2, "carbon": 50, "carbon_price": 80,
+    "licence": "$4500", "staff": "$1.2M/year", "colocation": 0, "electricity": 0.15, "pue": 1.2, "carbon": 50,
+    "carbon_price": 80,
     "carbon_budget": "2M kg", "storage": "10TB", "egress": "2.5TB", "interruptions": 2, "checkpoint": "10min",
     "restart": "90s", "budget": "$5000", "deadline": "36h", "exchange_rates": {"EUR": 1.17},
 }  # fmt: skip

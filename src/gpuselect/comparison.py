@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from gpuselect.catalog import Accelerator, Catalog, Entry, Price, System
 from gpuselect.i18n import _
 from gpuselect.provenance import Fact, Figure
+from gpuselect.tco.prices import STALE_MONTHS, price_age_months
 
 # Properties of which less is better; of those in NEITHER neither is, of all other numbers more is.
 LESS = frozenset({
@@ -285,5 +287,9 @@ def cheapest(hardware: str, prices: Sequence[Price], terms: frozenset[str]) -> P
 def _price_cell(price: Price | None) -> Cell:
     if price is None:
         return Cell()
-    place = " ".join(part for part in (price.provider, price.term, price.as_of) if part)
+    age = price_age_months(as_of=price.as_of, today=datetime.now(tz=UTC).date().isoformat())
+    date = price.as_of or _("undated")
+    if age is not None and age > STALE_MONTHS:
+        date = _("{date}, {age:.0f} months old").format(date=date, age=age)
+    place = " ".join(part for part in (price.provider, price.term, date) if part)
     return Cell(price.price / price.n_accel, None, "stated", place)
