@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup check format golden examples accuracy bench fuzz wheel-check launch-check clean
+.PHONY: help setup check format golden examples accuracy audit bench fuzz wheel-check launch-check clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -39,6 +39,9 @@ accuracy:  ## predictions against the measured rows, each source left out in tur
 	$(BIN)/python tools/fit_calibration.py --cv
 	$(BIN)/python tools/check_docs.py --write
 
+audit:  ## known vulnerabilities of what the package needs; says so where the database cannot be reached
+	$(BIN)/python tools/audit.py
+
 bench:  ## start-up, search time and memory against their budgets
 	$(BIN)/python tools/bench.py
 
@@ -64,5 +67,5 @@ launch-check: .launch-venv/ready  ## launch files through the tools' own loaders
 	@touch $@
 
 clean:  ## remove what the tools left
-	rm -rf dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache data/catalog.json
+	rm -rf dist build .audit-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache data/catalog.json
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
