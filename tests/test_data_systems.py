@@ -62,7 +62,7 @@ def test_framework_words_are_from_closed_lists(frameworks: list[Framework]) -> N
             "pretrain", "full", "lora", "qlora", "inference", "train-network", "infer-network"
         }, entry.id  # fmt: skip
         assert set(entry.parallelism) <= {
-            "dp", "zero1", "zero2", "zero3", "tp", "pp", "ep", "cp"
+            "dp", "zero1", "zero2", "zero3", "tp", "pp", "ep", "cp", "offload-optimizer", "offload-params",
         }, entry.id  # fmt: skip
         words = {*entry.backends.values(), *entry.weight_formats.values()}
         assert words <= {"yes", "experimental", "community"}, entry.id

@@ -283,6 +283,7 @@ class System(Entry):
     network_one_way_gb_s: Figure | None = None  # per accelerator, across nodes
     host_power_w: Figure | None = None  # host, fans and NICs of one node at load, without accelerators
     host_price_usd: Figure | None = None
+    host_memory_gb: Figure | None = None  # of one node
     peripheral: bool = False  # a card in somebody's host (true) or a system of its own (false)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gpuselect.catalog import Accelerator, Framework
 from gpuselect.decision import Note
 from gpuselect.i18n import _, labelled
-from gpuselect.plan import Plan
+from gpuselect.plan import OFFLOADS, Plan
 
 SUPPORT_ORDER = {"yes": 0, "community": 1, "experimental": 2}
 TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "train-network"})
@@ -269,8 +269,10 @@ def _nearest_width(
 
 
 def parallel_needs(plan: Plan) -> tuple[str, ...]:
-    """Names of the parallelism that a plan uses: dp, zero1, zero3, tp, pp, ep, cp."""
+    """Names of the parallelism that a plan uses: dp, zero1, zero3, tp, pp, ep, cp, and what it offloads."""
     needs = [name for name in ("tp", "pp", "ep", "cp", "dp") if getattr(plan, name) > 1]
     if plan.zero_stage and plan.dp > 1:
         needs.append(f"zero{plan.zero_stage}")
+    if plan.offload:
+        needs.append(f"offload-{OFFLOADS[plan.offload]}")
     return tuple(needs)

@@ -156,6 +156,7 @@ def _training_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[s
         yield "zero-stage", _("ZeRO stage 3"), change(update={"zero_stage": 3})
     if job.method not in ("lora", "qlora") and workload.optimizer in (None, "adam", "adamw"):
         yield "optimizer", _("8-bit Adam"), change(update={"optimizer": "adamw-8bit"})
+    yield from _offload_settings(workload, job)
     for step in range(1, HALVINGS):
         length = job.seq_len >> step
         if length < 128:
@@ -168,6 +169,20 @@ def _training_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[s
                 method={"lora": "LoRA", "qlora": "QLoRA"}[method],
                 old={"full": _("full fine-tuning"), "lora": "LoRA"}[job.method],
             ), change(update={"method": method})  # fmt: skip
+
+
+def _offload_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[str, str, Workload]]:
+    """States on the host, sharded as they must be: those of the optimizer, then the weights as well."""
+    if workload.offload not in (None, "none") or job.method == "qlora":
+        return
+    free = {"zero_stage": None, "pp": None}
+    levels = {
+        "optimizer": _("optimizer states on the host"),
+        "params": _("weights and optimizer states on the host"),
+    }
+    for level, text in levels.items():
+        if level == "params" or job.method != "lora":  # adapters have hardly any states
+            yield "offload", text, workload.model_copy(update={"offload": level, **free})
 
 
 def _serving_settings(workload: Workload, job: ServingJob) -> Iterator[tuple[str, str, Workload]]:

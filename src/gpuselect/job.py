@@ -105,6 +105,8 @@ def training_job(
     method = "pretrain" if pretrain else (workload.method or "full")
     if not pretrain and workload.method is None:
         notes.append(Note("default-method", _("full fine-tuning (--method lora or qlora is cheaper)")))
+    if method == "qlora" and workload.offload == "params":
+        raise InputError(_("4-bit weights stay on the card: --method lora, or --offload optimizer"))
     precision = workload.precision or "bf16"
     if workload.precision is None:
         notes.append(Note("default-precision", _("bf16 mixed precision with fp32 master weights")))

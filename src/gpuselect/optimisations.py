@@ -22,7 +22,7 @@ from gpuselect.estimate.training import Method, StepTime, step_time
 from gpuselect.frameworks import Ask, gate, hardware_gate, parallel_needs, rows
 from gpuselect.i18n import _
 from gpuselect.job import TrainingJob
-from gpuselect.plan import RECOMPUTE, ZERO_BUBBLE, Plan
+from gpuselect.plan import ON_THE_HOST, RECOMPUTE, ZERO_BUBBLE, Plan
 from gpuselect.search import Site, method_of
 from gpuselect.units import GIB
 from gpuselect.workload import Workload
@@ -238,18 +238,16 @@ def higher_zero_stage(run: Run) -> Effect | None:
 
 def optimizer_offload(run: Run) -> Effect | None:
     """Optimizer states in host memory: their bytes leave the card, the host updates them."""
-    memory = run.memory()
-    states = float(memory.optimizer) * float(run.calibration.memory.fragmentation)
-    if not states or run.job.method in ("lora", "qlora"):
+    card = run.site.accelerator
+    if run.job.method in ("lora", "qlora") or int(run.plan.pp) > 1 or card.unified_memory:
         return None
-    slow = run.step(method=replace(method_of(run.job), offload=True))
-    return Effect(
-        "optimizer-offload",
-        _("optimizer states on the host"),
-        memory=(total(memory), total(memory) - states),
-        seconds=(total(run.step()), total(slow)),
-        in_use=False,
-    )  # fmt: skip
+    level = int(run.plan.offload)
+    if level:
+        what = _("{what} on the host").format(what=_(ON_THE_HOST[level]))
+        return _both(run, "optimizer-offload", what, in_use=True, offload=0)
+    what = _("optimizer states on the host")
+    stage = max(int(run.plan.zero_stage), 2)
+    return _both(run, "optimizer-offload", what, in_use=False, offload=1, zero_stage=stage)
 
 
 def parallel_layout(run: Run) -> Effect | None:

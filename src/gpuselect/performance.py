@@ -101,11 +101,12 @@ def load_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
 def step_shares(candidate: Candidate) -> dict[str, float]:
     """Terms of the step time in seconds."""
     step = cast("StepTime", candidate.step)
+    away = {"offload": step.offload} if candidate.plan.offload else {}
     return {
         "linear": step.linear, "attention": step.attention, "elementwise": step.elementwise,
         "tensor_parallel": step.tensor_parallel, "expert_parallel": step.expert_parallel,
         "host": step.host, "bubble": step.bubble, "gradient_sync": step.gradient_sync,
-        "optimizer": step.optimizer,
+        "optimizer": step.optimizer, **away,
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.devices import device_table
 from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.memory import Memory, serving_memory, training_memory
+from gpuselect.estimate.offload import cards_of_host
 from gpuselect.estimate.queueing import Load, load_of, running_batch
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.serving import (
@@ -55,6 +56,7 @@ class Site:
     encode_pixels_per_s: float = float("inf")  # of all encode engines; infinite: nothing is encoded
     share: str = ""  # what one tenant gets of a shared card, in words
     dla_gain: float = 1.0  # rate of the detector with the DLA engines, against without
+    host_bytes: float = float("inf")  # memory of the host of a node; infinite where it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ def search_training(
     memory = take(as_arrays(memory, len(plans.count)), picked)
     plan = take(plans, picked)
     fits = memory.total <= usable
+    if pins.get("offload"):
+        fits &= host_fits(sites, index, plan, memory)
     misses = nearest_misses(index, plan, memory, usable, fits)
     if not fits.any():
         return Found((), *misses)
@@ -169,6 +173,13 @@ def search_training(
     tight = memory.total > TIGHT_FROM * usable
     best = best_rows(index, plan.count, step.total * np.where(tight, TIGHT_PENALTY, 1.0))
     return Found(candidates_of(best, index, plan, memory, usable, step=step), *misses)
+
+
+def host_fits(sites: Sequence[Site], index: np.ndarray, plan: Plan, memory: Memory) -> np.ndarray:
+    """True where what waits on the host fits its memory, or where that memory is not known."""
+    cards = cards_of_host(plan=plan, device=device_table([s.device for s in sites], index))
+    limit = np.array([s.host_bytes for s in sites])[index]
+    return np.asarray(memory.host * cards <= limit)
 
 
 def best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:

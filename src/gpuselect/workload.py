@@ -19,7 +19,9 @@ from gpuselect.workload_keys import read_keys
 
 Task = Literal["pretrain", "finetune", "inference", "video", "hpc"]
 Recompute = Literal["none", "selective", "full"]
+Offload = Literal["none", "optimizer", "params"]
 RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
+OFFLOAD_LEVELS: tuple[str, ...] = get_args(Offload)
 INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
 
 
@@ -144,6 +146,8 @@ class Workload(BaseModel):
     recompute: Recompute | None = None
     micro_batch: int | None = None
     grad_accum: int | None = None
+    offload: Offload | None = None  # training states that wait on the host
+    host_memory: float | None = None  # of one node [bytes]
     replicas: int | None = None
     # what counts
     prefer: Literal["balanced", "cost", "speed", "energy", "simplicity", "risk"] | None = None
@@ -181,4 +185,6 @@ def pins(workload: Workload) -> dict[str, int]:
     fixed = {key: getattr(workload, key) for key in INTEGER_PINS}
     if workload.recompute is not None:
         fixed["recompute"] = RECOMPUTE_LEVELS.index(workload.recompute)
+    if workload.offload is not None:
+        fixed["offload"] = OFFLOAD_LEVELS.index(workload.offload)
     return {key: value for key, value in fixed.items() if value is not None}

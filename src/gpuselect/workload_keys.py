@@ -241,7 +241,8 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "tp": whole, "pp": whole, "dp": whole, "ep": whole, "cp": whole,
     "zero_stage": partial(whole, low=0, high=3),
     "recompute": among("none", "selective", "full"), "micro_batch": whole,
-    "grad_accum": whole, "replicas": whole,
+    "grad_accum": whole, "replicas": whole, "offload": among("none", "optimizer", "params"),
+    "host_memory": parse_bytes,
     "prefer": among("balanced", "cost", "speed", "energy", "simplicity", "risk"),
     "criterion_weights": _criteria, "parse_notes": names, **PIPELINE_PARSERS,
 }  # fmt: skip
@@ -283,7 +284,9 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
 
 
 _TUNING_KEYS = ("method", "lora_rank", "epochs", "samples", "mean_len")
-_TRAINING_KEYS = ("tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch")
+_TRAINING_KEYS = (
+    "tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch", "offload",
+)  # fmt: skip
 
 
 _VIDEO_KEYS = ("streams", "fps", "resolution", "codec", "interval", "secondary", "tracker", "encode")

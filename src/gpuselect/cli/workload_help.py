@@ -49,6 +49,8 @@ def _training_helps() -> Mapping[str, str]:
         "recompute": _("Pin the recompute of activations: none, selective or full."),
         "micro_batch": _("Pin the sequences of one forward pass."),
         "grad_accum": _("Pin the accumulation steps."),
+        "offload": _("Training states in host memory: none, optimizer or params (weights too)."),
+        "host_memory": _("Host memory of one node: 512GB."),
         "replicas": _("Pin the number of serving replicas."),
     }
 

@@ -16,7 +16,7 @@ from gpuselect.job import ServingJob, TrainingJob, native_format
 from gpuselect.launch.fill import Value
 from gpuselect.names import resolve_model
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.plan import OFFLOADS, RECOMPUTE, Plan
 from gpuselect.workload import Workload
 
 PLAIN = re.compile(r"[\w./:+-]+")  # a text that no shell, YAML, TOML or JSON reads in a way of its own
@@ -156,6 +156,7 @@ def _plan(option: Option) -> dict[str, Value | None]:
         "zero_any": plan.zero_stage or None,
         "recompute": RECOMPUTE[plan.recompute],
         **_flags([f"recompute_{RECOMPUTE[plan.recompute]}"] + ["recompute_any"] * bool(plan.recompute)),
+        **_flags(["offload_any", f"offload_{OFFLOADS[plan.offload]}"] * bool(plan.offload)),
         "micro_batch": plan.micro_batch,
         "grad_accum": plan.grad_accum,
         "batch_of_step": plan.micro_batch * plan.dp * plan.grad_accum,
