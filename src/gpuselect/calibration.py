@@ -223,6 +223,7 @@ class NetworkConstants(_Section):
     overlap: Figure
     scale_loss: Figure
     live_activations: Figure
+    eager_memory: Figure  # what PyTorch holds at inference, over the tensors that are counted
     saved_activations: dict[str, Figure]  # copies of each element, by kind; `other` for the rest
     context_gib: Figure
     decode_pixels_per_s: dict[str, Figure]

@@ -88,8 +88,8 @@ class Accelerator(Entry):
     """One exact variant of an accelerator. Rates are dense; absent means unknown.
 
     `link_*` is the accelerator-to-accelerator link (NVLink, Infinity Fabric, ICI ...), one direction
-    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what the driver
-    shows.
+    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what a program
+    can have.
     """
 
     vendor: str

@@ -251,6 +251,7 @@ def recipe_of(
         sequence_parallel=not plain or _partitions(row), frees_gradients=stack.frees_gradients,
         kept_logits=min(recipe.kept_logits, stack.loss), root_unit="deepspeed" not in name,
         gathered_bytes=2.0 if stack.states == "sharded" else 0.0,
+        deepspeed="deepspeed" in name and not ACCUMULATES.search(row.get("notes", "")),
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
 
 
 def usable_bytes(accelerator: Accelerator, calibration: Calibration) -> float | None:
-    """Memory that a program can have [B]: the driver's total, else the marketed size less a margin.
+    """Memory that a program can have [B]: as the driver tells, else the marketed size less a margin.
 
     Without a driver figure the label is read as decimal GB, the smaller reading; of unified
     memory at most the usable share of the label counts.
