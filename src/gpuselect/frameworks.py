@@ -14,7 +14,7 @@ from gpuselect.i18n import _, labelled
 from gpuselect.plan import OFFLOADS, Plan
 
 SUPPORT_ORDER = {"yes": 0, "community": 1, "experimental": 2}
-TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "train-network"})
+TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "prefix", "train-network"})
 PRECISION_NAMES = {"tf32": "fp32", "mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}
 NEXT_FORMATS: Mapping[str, tuple[str, ...]] = {  # what stands in for a format, the nearest first
     "nvfp4": ("mxfp4", "int4-awq", "int4-gptq", "fp8", "q4_k_m", "fp16"),
@@ -248,7 +248,7 @@ def alternative(
 
 def rows(framework: Framework, method: str) -> float:
     """Measured rows of the method's kind."""
-    kind = "finetune" if method in ("full", "lora", "qlora") else method
+    kind = "finetune" if method in ("full", "lora", "qlora", "prefix") else method
     return float(framework.measured_rows.get(kind, 0.0))
 
 

@@ -13,6 +13,7 @@ from gpuselect.decision import Change, Limit
 from gpuselect.deployment import Field
 from gpuselect.estimate.devices import usable_bytes
 from gpuselect.estimate.memory import training_memory
+from gpuselect.estimate.memory_recipe import ADAPTERS
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import Job
@@ -154,7 +155,7 @@ def _training_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[s
         yield "recompute", _("full recomputation of activations"), change(update={"recompute": "full"})
     if workload.zero_stage is not None and workload.zero_stage < 3:
         yield "zero-stage", _("ZeRO stage 3"), change(update={"zero_stage": 3})
-    if job.method not in ("lora", "qlora") and workload.optimizer in (None, "adam", "adamw"):
+    if job.method not in ADAPTERS and workload.optimizer in (None, "adam", "adamw"):
         yield "optimizer", _("8-bit Adam"), change(update={"optimizer": "adamw-8bit"})
     yield from _offload_settings(workload, job)
     for step in range(1, HALVINGS):
@@ -181,7 +182,7 @@ def _offload_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[st
         "params": _("weights and optimizer states on the host"),
     }
     for level, text in levels.items():
-        if level == "params" or job.method != "lora":  # adapters have hardly any states
+        if level == "params" or job.method not in ADAPTERS:  # adapters have hardly any states
             yield "offload", text, workload.model_copy(update={"offload": level, **free})
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from gpuselect.i18n import N_
 
-RECOMPUTE = (N_("none"), N_("selective"), N_("full"))
+RECOMPUTE = (N_("none"), N_("selective"), N_("full"), N_("blocks"))
+FULL, BLOCKS = RECOMPUTE.index("full"), RECOMPUTE.index("blocks")
 SCHEDULES = ("1f1b", "zero-bubble")
 ZERO_BUBBLE = SCHEDULES.index("zero-bubble")
 OFFLOADS = ("none", "optimizer", "params")  # what waits in the memory of the host

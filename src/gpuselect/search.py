@@ -16,6 +16,7 @@ from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.devices import device_table
 from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.memory import Memory, serving_memory, training_memory
+from gpuselect.estimate.memory_recipe import ADAPTERS
 from gpuselect.estimate.offload import cards_of_host
 from gpuselect.estimate.queueing import Load, load_of, running_batch
 from gpuselect.estimate.roofline import Device
@@ -135,7 +136,7 @@ def training_grid(
 def method_of(job: TrainingJob) -> Method:
     """What the step time needs to know of the method."""
     return Method(
-        fused=job.fused, frozen_base=job.method in ("lora", "qlora"), quantised=job.method == "qlora",
+        fused=job.fused, frozen_base=job.method in ADAPTERS, quantised=job.method == "qlora",
         wide=job.precision in ("fp32", "tf32"),
     )  # fmt: skip
 

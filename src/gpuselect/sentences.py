@@ -8,7 +8,7 @@ from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 
 METHODS = {
     "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
-    "qlora": N_("QLoRA fine-tuning of"),
+    "qlora": N_("QLoRA fine-tuning of"), "prefix": N_("Prefix tuning of"),
 }  # fmt: skip
 
 

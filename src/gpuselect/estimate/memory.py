@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuselect.estimate.offload import host_bytes
 from gpuselect.estimate.shape import Shape, kv_bytes_per_sequence
-from gpuselect.plan import OFFLOADED_PARAMS, Plan
+from gpuselect.plan import BLOCKS, FULL, OFFLOADED_PARAMS, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,25 @@ def _kept_per_layer(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any) -
         selective = recipe.selective_share * everything
     narrow = plan.tp if recipe.sequence_parallel else 1.0
     full = recipe.checkpoint_bytes * shape.hidden / narrow
-    return np.where(plan.recompute == 2, full, np.where(plan.recompute == 1, selective, everything))
+    full = full / block_layers(**terms)
+    recompute = np.asarray(plan.recompute)
+    return np.where(recompute >= FULL, full, np.where(recompute == 1, selective, everything))
+
+
+def block_layers(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any) -> Any:
+    """Layers between two checkpoints of block-wise recomputation, 1 with any other.
+
+    s layers are alive while their segment is computed anew, and l / s inputs for each of F micro-batches in
+    flight: s A + F l i / s is least at s = sqrt(F l i / A) (arXiv 1604.06174, section 4, with F = 1).
+    """
+    if not np.any(plan.recompute == BLOCKS):
+        return 1.0
+    layers = np.ceil(shape.n_layers / plan.pp)
+    narrow = plan.tp if recipe.sequence_parallel else 1.0
+    one = _layer_bytes(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len)
+    inputs = in_flight(plan) * layers * recipe.checkpoint_bytes * shape.hidden / narrow
+    best = np.round(np.sqrt(inputs / np.maximum(one, 1.0)))
+    return np.where(np.asarray(plan.recompute) == BLOCKS, np.clip(best, 1, layers), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +268,8 @@ def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held:
     terms: dict[str, Any] = {"shape": shape, "plan": plan, "recipe": recipe, "seq_len": seq_len}
     kept = saved_activation_bytes(**terms)
     flying = in_flight(plan)
-    one = tokens * _layer_bytes(**terms)
-    again = np.where(plan.recompute > 0, one, 0.0)  # the layer that is computed anew
+    one = tokens * _layer_bytes(**terms) * block_layers(**terms)
+    again = np.where(plan.recompute > 0, one, 0.0)  # the layer, or block, that is computed anew
     working = tokens * np.maximum(
         recipe.work_hidden * shape.hidden / narrow + recipe.work_ffn * shape.ffn / plan.tp,
         recipe.work_scores * shape.n_heads * seq_len / plan.tp,
@@ -276,11 +294,12 @@ def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held:
     last = _Phase(before, kept + again, working + late + recipe.kept_logits * logits + mask + copies)
     graded = np.where(freed, _graded(shape, recipe, held, matrix), 1.0)
     deep = (flying - 1.0) / flying * kept + one
+    fully = np.asarray(plan.recompute) >= FULL
     layer_copy = recipe.cast_bytes * (held.layer - matrix)
     first = _Phase(
         gradients * graded,
-        np.where(plan.recompute == 2, deep, 0.0),
-        np.where(plan.recompute == 2, working + recipe.kept_logits * logits + mask + layer_copy, 0.0),
+        np.where(fully, deep, 0.0),
+        np.where(fully, working + recipe.kept_logits * logits + mask + layer_copy, 0.0),
     )
     step = _Phase(gradients, 0.0, recipe.update_bytes)
     peak = loss.or_larger(last).or_larger(first).or_larger(step)
@@ -328,7 +347,7 @@ def buffer_bytes(*, plan: Plan, recipe: Recipe, parameters: Any, gathered: Any) 
 def _cast_bytes(shape: Shape, plan: Plan, recipe: Recipe, held: _Held) -> Any:
     """16-bit copies of linear weights at the loss: of all, under full recomputation of the head only."""
     linear = held.dense - np.where((plan.pp > 1) | shape.tied, 0.0, held.embedding)
-    return recipe.cast_bytes * np.where(plan.recompute == 2, held.embedding, linear)
+    return recipe.cast_bytes * np.where(np.asarray(plan.recompute) >= FULL, held.embedding, linear)
 
 
 def _last_layer_gradients(recipe: Recipe, matrix: Any) -> Any:

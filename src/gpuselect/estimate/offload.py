@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuselect.estimate.roofline import Device
-from gpuselect.plan import OFFLOADED_PARAMS, Plan
+from gpuselect.plan import FULL, OFFLOADED_PARAMS, Plan
 
 FP32_GRADIENT = 4.0  # of the update, beside the states: 16 bytes per parameter on the host (DeepSpeed docs)
 GRADIENT_DOWN = 2.0  # 16-bit gradients [B per parameter]
@@ -67,7 +67,7 @@ def host_work(
     away = offload == OFFLOADED_PARAMS
     share = np.asarray(plan.dp) * plan.cp
     own = trained / share
-    passes = FORWARD_BACKWARD + (np.asarray(plan.recompute) == 2)
+    passes = FORWARD_BACKWARD + (np.asarray(plan.recompute) >= FULL)
     during = GRADIENT_DOWN * own + np.where(away, passes * weights / share, 0.0)
     moved = plan.grad_accum * during / link
     after = np.where(away, 0.0, GRADIENT_DOWN * own / link)

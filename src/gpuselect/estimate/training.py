@@ -17,7 +17,7 @@ from gpuselect.estimate.memory import Recipe, parameters_per_rank
 from gpuselect.estimate.offload import cards_of_host, host_work
 from gpuselect.estimate.roofline import Device, gemm_shape_loss, realised_peak
 from gpuselect.estimate.shape import Shape
-from gpuselect.plan import ZERO_BUBBLE, Plan
+from gpuselect.plan import FULL, ZERO_BUBBLE, Plan
 
 NARROW = 1.2  # a peak that is this much above the 16-bit one is of a narrower format
 GATHERS = 2.0  # ZeRO-3 gathers the weights for the forward and for the backward pass
@@ -63,8 +63,8 @@ class Method:
 
 
 def recompute_passes(*, plan: Plan) -> Any:
-    """Extra forward passes: 0 none, 0.5 selective (about half of a forward), 1 full."""
-    return np.where(plan.recompute == 2, 1.0, np.where(plan.recompute == 1, 0.5, 0.0))
+    """Extra forward passes: 0 none, 0.5 selective (about half of a forward), 1 full and blocks."""
+    return np.where(np.asarray(plan.recompute) >= FULL, 1.0, np.where(plan.recompute == 1, 0.5, 0.0))
 
 
 def linear_time(

@@ -12,11 +12,13 @@ from math import ceil
 
 from gpuselect.catalog import Accelerator, Catalog, Framework, Model
 from gpuselect.decision import Option
+from gpuselect.estimate.memory import block_layers
+from gpuselect.estimate.memory_recipe import ADAPTERS
 from gpuselect.job import ServingJob, TrainingJob, native_format
 from gpuselect.launch.fill import Value
 from gpuselect.names import resolve_model
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.plan import OFFLOADS, RECOMPUTE, Plan
+from gpuselect.plan import BLOCKS, OFFLOADS, RECOMPUTE, Plan
 from gpuselect.workload import Workload
 
 PLAIN = re.compile(r"[\w./:+-]+")  # a text that no shell, YAML, TOML or JSON reads in a way of its own
@@ -50,6 +52,7 @@ def facts_of(*, option: Option, job: Job, workload: Workload, catalog: Catalog) 
     match job:
         case TrainingJob():
             facts |= _training(job, workload)
+            facts |= _blocks(job, option.plan)
         case ServingJob():
             facts |= _serving(job, option)
         case NetworkJob():
@@ -82,9 +85,9 @@ def _kinds(job: Job) -> Iterable[str]:
     training = isinstance(job, TrainingJob) or (isinstance(job, NetworkJob) and job.training)
     yield kind
     yield "training" if training else "hpc_run" if kind == "hpc" else "serving"
-    if kind in ("lora", "qlora"):
+    if kind in ADAPTERS:
         yield "adapters"
-    if kind in ("full", "lora", "qlora"):
+    if kind in ("full", *ADAPTERS):
         yield "finetuning"
 
 
@@ -254,6 +257,12 @@ def _training(job: TrainingJob, workload: Workload) -> dict[str, Value | None]:
         "top_k": int(shape.top_k) if shape.n_experts else None,
         "tied": True if shape.tied else None,
     }
+
+
+def _blocks(job: TrainingJob, plan: Plan) -> dict[str, Value | None]:
+    """Layers between two checkpoints, where blocks of layers are computed anew."""
+    layers = block_layers(shape=job.shape, plan=plan, recipe=job.recipe, seq_len=job.seq_len)
+    return {"recompute_layers": int(layers) if plan.recompute == BLOCKS else None}
 
 
 def _serving(job: ServingJob, option: Option) -> dict[str, Value | None]:

@@ -45,6 +45,7 @@ def metric_label(key: str) -> str:
         "tokens_per_s": _("Throughput"),
         "tokens_per_s_per_accelerator": _("Throughput per accelerator"),
         "mfu": _("Model FLOP utilisation"),
+        "goodput": _("Goodput: share of the time that failures leave"),
         "time_to_train_days": _("Time to train"),
         "ttft_ms": _("Time to first token"),
         "tpot_ms": _("Time per output token"),
@@ -95,6 +96,8 @@ def metric_text(key: str, estimate: Estimate) -> str:
     '42 % (36 %–48 %)'
     """
     seconds, unit = SECONDS.get(key), metric_unit(key)
+    if key == "goodput":
+        return f"{100.0 * estimate.value:.3g} %"
     if estimate.low == estimate.value == estimate.high and not seconds:  # a ratio without an interval
         return f"{significant(estimate.value)} {unit}"
     if seconds:
