@@ -279,6 +279,7 @@ WORK = {
     "full": {"task": "finetune", "params": "7B"},
     "lora": {"task": "finetune", "model": "llama-3.1-8b", "method": "lora"},
     "qlora": {"task": "finetune", "model": "llama-3.1-8b", "method": "qlora"},
+    "prefix": {"task": "finetune", "model": "llama-3.1-8b", "method": "prefix"},
     "inference": {"task": "inference", "model": "mixtral-8x7b", "request_rate": "3/s"},
     "train-network": {"task": "pretrain", "model": "resnet-50"},
     "infer-network": {"task": "inference", "model": "resnet-50"},

@@ -31,6 +31,8 @@ OTHERS = (
      "epochs": 3, "mean_len": 512, "optimizer": "adamw", "precision": "bf16", "global_batch": 64,
      "tp": 2, "pp": 1, "dp": 4, "zero_stage": 3, "recompute": "full", "micro_batch": 1, "grad_accum": 16,
      "seq_len": "8k"},
+    {"task": "finetune", "params": "7B", "method": "prefix", "prefix_tokens": 20, "offload": "params",
+     "host_memory": "512GB", "failures": "1/50000h", "checkpoint": "1h", "restart": "10min"},
     {"task": "video", "streams": "16 cameras 1080p@29.97", "codec": "h265", "interval": 2, "objects": 4.5,
      "secondary": ["resnet-18"], "secondary_interval": 10, "tracker": "iou", "encode": "av1", "dla": True,
      "load": "80%", "power_mode": "15W", "edge": True, "gpus": ["orin"]},

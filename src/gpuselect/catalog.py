@@ -106,8 +106,8 @@ class Accelerator(Entry):
     """One exact variant of an accelerator. Rates are dense; absent means unknown.
 
     `link_*` is the accelerator-to-accelerator link (NVLink, Infinity Fabric, ICI ...), one direction
-    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what the driver
-    shows.
+    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what a program
+    can have.
     """
 
     vendor: str
@@ -310,6 +310,7 @@ class System(Entry):
     network_one_way_gb_s: Figure | None = None  # per accelerator, across nodes
     host_power_w: Figure | None = None  # host, fans and NICs of one node at load, without accelerators
     host_price_usd: Figure | None = None
+    host_memory_gb: Figure | None = None  # of one node
     peripheral: bool = False  # a card in somebody's host (true) or a system of its own (false)
 
 

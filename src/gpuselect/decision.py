@@ -35,6 +35,7 @@ class MemoryFit:
     usable_gib: float
     breakdown_gib: Mapping[str, float]
     state: str
+    host_gib: float = 0.0  # of the host, for each accelerator: states that are offloaded
 
     @property
     def headroom_pct(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuselect.calibration import Calibration, EngineTraits, serving_class
 from gpuselect.catalog import Accelerator, Catalog, Framework, System, WeightFormat
@@ -22,7 +22,7 @@ from gpuselect.network_sites import network_precision, network_site
 from gpuselect.power_modes import at_power, mode_missing, whole_card
 from gpuselect.rules import Demands, reject
 from gpuselect.search import Site, site_counts
-from gpuselect.units import GIB
+from gpuselect.units import GB, GIB
 from gpuselect.video_sites import HPC_SOFTWARE, hpc_site, video_gap, video_site
 from gpuselect.workload import Workload
 
@@ -190,6 +190,9 @@ def _task_rule(
         note = video_gap(accelerator, job, calibration)
     if note is None and isinstance(job, HpcJob):
         note = slow_fp64(accelerator, job)
+    if note is None and workload.offload not in (None, "none") and accelerator.unified_memory:
+        text = _("card and host share one memory: moving states frees nothing")
+        note = Note("offload-unified", text)
     return note
 
 
@@ -214,8 +217,6 @@ def _wanted_frameworks(workload: Workload) -> tuple[str, ...]:
 
 
 def _renamed(demands: Demands, names: frozenset[str]) -> Demands:
-    from dataclasses import replace
-
     return replace(demands, gpus=names, named=names, exclude=frozenset(), vendors=frozenset())
 
 
@@ -241,7 +242,7 @@ def _site(
     counts = site_counts(system, max_count=job.max_count, fixed=fixed)
     if isinstance(job, TrainingJob):
         dev = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
-        return None if dev is None else Site(accelerator, system, dev, counts, precision=precision)
+        return None if dev is None else _training_site(accelerator, system, dev, counts, precision, workload)
     engine = best_engine(able, accelerator, catalog, calibration, several=max(counts) > 1)
     rate = engine_precision(
         engine, precision, weights=job.weights.id, fp4="fp4" in accelerator.dense_tflops
@@ -259,6 +260,18 @@ def _site(
         weight_bytes=job.weight_bytes,
         precision=precision,
     )  # fmt: skip
+
+
+def _training_site(
+    accelerator: Accelerator, system: System | None, dev: Device, counts: tuple[int, ...], precision: str,
+    workload: Workload,
+) -> Site:  # fmt: skip
+    """The site with the memory of its hosts, infinite where nobody says; one's own is no slice."""
+    known = system.host_memory_gb if system is not None else None
+    limit = float("inf") if known is None else float(known) * GB
+    if workload.host_memory is not None:
+        limit, dev = workload.host_memory, replace(dev, host_shared=1)
+    return Site(accelerator, system, dev, counts, precision=precision, host_bytes=limit)
 
 
 def best_engine(

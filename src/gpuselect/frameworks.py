@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from gpuselect.catalog import Accelerator, Framework
 from gpuselect.decision import Note
 from gpuselect.i18n import _, labelled
-from gpuselect.plan import Plan
+from gpuselect.plan import OFFLOADS, Plan
 
 SUPPORT_ORDER = {"yes": 0, "community": 1, "experimental": 2}
-TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "train-network"})
+TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "prefix", "train-network"})
 PRECISION_NAMES = {"tf32": "fp32", "mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}
 NEXT_FORMATS: Mapping[str, tuple[str, ...]] = {  # what stands in for a format, the nearest first
     "nvfp4": ("mxfp4", "int4-awq", "int4-gptq", "fp8", "q4_k_m", "fp16"),
@@ -249,7 +249,7 @@ def alternative(
 
 def rows(framework: Framework, method: str) -> float:
     """Measured rows of the method's kind."""
-    kind = "finetune" if method in ("full", "lora", "qlora") else method
+    kind = "finetune" if method in ("full", "lora", "qlora", "prefix") else method
     return float(framework.measured_rows.get(kind, 0.0))
 
 
@@ -270,8 +270,10 @@ def _nearest_width(
 
 
 def parallel_needs(plan: Plan) -> tuple[str, ...]:
-    """Names of the parallelism that a plan uses: dp, zero1, zero3, tp, pp, ep, cp."""
+    """Names of the parallelism that a plan uses: dp, zero1, zero3, tp, pp, ep, cp, and what it offloads."""
     needs = [name for name in ("tp", "pp", "ep", "cp", "dp") if getattr(plan, name) > 1]
     if plan.zero_stage and plan.dp > 1:
         needs.append(f"zero{plan.zero_stage}")
+    if plan.offload:
+        needs.append(f"offload-{OFFLOADS[plan.offload]}")
     return tuple(needs)

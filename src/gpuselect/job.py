@@ -19,10 +19,12 @@ from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
 from gpuselect.names import resolve_format, resolve_model
 from gpuselect.quantities import format_count
+from gpuselect.units import HOURS
 from gpuselect.workload import Workload
 
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
 DEFAULT_SEQ_LEN = 4096
+PREFIX_TOKENS = 20  # as usual examples have; an assumption that the answer lists
 DEFAULT_DEADLINE_S = 30 * 86_400.0
 # words of a model's native precision -> weight format; experts, which are most of a mixture, come first
 NATIVE_FORMATS = (
@@ -47,6 +49,8 @@ class TrainingJob:
     deadline_given: bool
     max_count: int
     label: str
+    failures: float = 0.0  # of one accelerator, an hour
+    lost_h: float = 0.0  # for each failure [h]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ def training_job(
     method = "pretrain" if pretrain else (workload.method or "full")
     if not pretrain and workload.method is None:
         notes.append(Note("default-method", _("full fine-tuning (--method lora or qlora is cheaper)")))
+    if method == "qlora" and workload.offload == "params":
+        raise InputError(_("4-bit weights stay on the card: --method lora, or --offload optimizer"))
     precision = workload.precision or "bf16"
     if workload.precision is None:
         notes.append(Note("default-precision", _("bf16 mixed precision with fp32 master weights")))
@@ -134,7 +140,7 @@ def training_job(
         recipe=training_recipe(
             shape=shape, method=method, precision=precision, fused=pretrain,
             optimizer=workload.optimizer or "adamw", lora_rank=workload.lora_rank or 16,
-            calibration=calibration,
+            calibration=calibration, prefix_tokens=_prefix_tokens(workload, method, notes),
         ),
         method=method,
         precision=precision,
@@ -146,6 +152,8 @@ def training_job(
         deadline_given=workload.deadline is not None,
         max_count=workload.max_count or (1 if workload.single_card else 1024 if pretrain else 64),
         label=label,
+        failures=workload.failures or 0.0,
+        lost_h=_lost_hours(workload),
     )  # fmt: skip
     if workload.max_count is None and not workload.single_card:
         notes.append(Note("default-max-count", _("at most {n} accelerators").format(n=job.max_count)))
@@ -158,6 +166,22 @@ def training_job(
         )
     )
     return job, notes
+
+
+def _prefix_tokens(workload: Workload, method: str, notes: list[Note]) -> int:
+    """Virtual tokens of prefix tuning; 20 by default."""
+    if method == "prefix" and workload.prefix_tokens is None:
+        notes.append(Note("default-prefix", _("{n} virtual tokens in each layer").format(n=PREFIX_TOKENS)))
+    return workload.prefix_tokens or PREFIX_TOKENS
+
+
+def _lost_hours(workload: Workload) -> float:
+    """What a failure costs [h]: half a checkpoint interval and the restart."""
+    if not workload.failures:
+        return 0.0
+    if workload.checkpoint is None or workload.restart is None:
+        raise InputError(_("--failures goes with --checkpoint and --restart: what a failure costs"))
+    return (workload.checkpoint / 2.0 + workload.restart) / HOURS
 
 
 def _default_seq_len(workload: Workload, shape: Shape, pretrain: bool, notes: list[Note]) -> int:

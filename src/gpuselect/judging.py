@@ -49,12 +49,20 @@ def resolve_job(workload: Workload, catalog: Catalog, calibration: Calibration) 
 
 
 def _job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
+    if workload.offload not in (None, "none") and workload.task not in ("pretrain", "finetune"):
+        raise InputError(_("--offload moves training states: it goes with --task pretrain or finetune"))
+    if workload.failures and workload.task not in ("pretrain", "finetune"):
+        raise InputError(_("--failures is about training runs: it goes with --task pretrain or finetune"))
     if workload.task == "video":
         return video_job(workload, catalog, calibration)
     if workload.task == "hpc":
         return hpc_job(workload, calibration)
     network = network_model(workload, catalog)
     if network is not None:
+        if workload.failures:
+            raise InputError(_("--failures is for decoders, not for {model}").format(model=network.id))
+        if workload.offload not in (None, "none"):
+            raise InputError(_("--offload is for decoders, not for {model}").format(model=network.id))
         return network_job(workload, network)
     if workload.task == "inference":
         return serving_job(workload, catalog)

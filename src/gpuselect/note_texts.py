@@ -40,6 +40,7 @@ DEFAULTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "default-optimizer": (("--optimizer",), MEMORY),
     "default-ownership": (("--years", "--utilization", "--residual", "--wacc", "--colocation"), COST),
     "default-precision": (("--precision",), MEMORY),
+    "default-prefix": (("--prefix-tokens",), TRAINING),
     "default-samples": (("--samples", "--epochs"), NETWORKS),
     "default-secondary-interval": (("--secondary-interval",), VIDEO),
     "default-seq-len": (("--seq-len",), MEMORY),

@@ -16,14 +16,19 @@ import numpy as np
 
 from gpuselect.i18n import N_
 
-RECOMPUTE = (N_("none"), N_("selective"), N_("full"))
+RECOMPUTE = (N_("none"), N_("selective"), N_("full"), N_("blocks"))
+FULL, BLOCKS = RECOMPUTE.index("full"), RECOMPUTE.index("blocks")
 SCHEDULES = ("1f1b", "zero-bubble")
 ZERO_BUBBLE = SCHEDULES.index("zero-bubble")
+OFFLOADS = ("none", "optimizer", "params")  # what waits in the memory of the host
+ON_THE_HOST = ("", N_("optimizer"), N_("weights and optimizer"))  # the same in words
+OFFLOADED_OPTIMIZER, OFFLOADED_PARAMS = 1, 2
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL = (1, 2, 4, 8, 16, 32)
 MICRO_BATCHES = (1, 2, 4, 8)
 VIRTUAL_STAGES = (4, 5, 3, 2)  # tried in this order
 UNEVEN = 1.125  # the largest stage of a pipeline against the mean one
+OFFLOAD_STAGES = {OFFLOADED_OPTIMIZER: [2, 3], OFFLOADED_PARAMS: [3]}  # ZeRO; DeepSpeed, Parameter offloading
 LONG_RUN = 16  # micro-batches per stage from which the bubble is below 7 %
 
 
@@ -44,6 +49,7 @@ class Plan:
     replicas: Any = 1
     virtual: Any = 1  # stages of the pipeline that one rank holds, interleaved
     schedule: Any = 0  # index into SCHEDULES
+    offload: Any = 0  # index into OFFLOADS
 
 
 AS_ROW = attrgetter(*(f.name for f in fields(Plan)))
@@ -100,20 +106,23 @@ def training_plans(
 
     tp divides the heads and stays inside the fast domain, pp splits the layers evenly or nearly so, ep
     divides the experts and the data-parallel width, and micro_batch * dp * grad_accum = global_batch exactly.
-    Where a pipeline would idle long, interleaved stages are tried beside plain ones.
+    Where a pipeline would idle long, interleaved stages are tried beside plain ones. With offload the
+    states that are sharded wait on the host: ZeRO-2 or 3, weights with ZeRO-3 only, no pipeline, and tensor
+    parallelism only where it is pinned: the frameworks that offload leave it to the model's code.
     """
     plans = []
+    cp, offload = pins.get("cp", 1), pins.get("offload", 0)
+    max_tp = 1 if offload else max_tp
     tps = [pins["tp"]] if "tp" in pins else [t for t in TENSOR_PARALLEL if t <= max_tp]
     pps = [pins["pp"]] if "pp" in pins else list(PIPELINE_PARALLEL if allow_pp else (1,))
     batches = [pins["micro_batch"]] if "micro_batch" in pins else list(MICRO_BATCHES)
     recomputes = [pins["recompute"]] if "recompute" in pins else [0, 1, 2]
-    cp = pins.get("cp", 1)
     for tp, pp, micro_batch in product(tps, pps, batches):
         if count % (tp * pp * cp) or n_heads % tp or layers_of_stages(n_layers, pp) is None:
             continue
         dp = count // (tp * pp * cp)
         accum, rest = divmod(global_batch, dp * micro_batch)
-        if rest or accum < 1 or (pp > 1 and accum < pp):
+        if rest or accum < 1 or (pp > 1 and (accum < pp or offload)):
             continue
         if pins.get("dp", dp) != dp or pins.get("grad_accum", accum) != accum:
             continue
@@ -127,7 +136,7 @@ def training_plans(
                 Plan(
                     count=count, tp=tp, pp=pp, dp=dp, ep=ep, cp=cp, zero_stage=zero,
                     recompute=recompute, micro_batch=micro_batch, grad_accum=accum, virtual=virtual,
-                    schedule=pins.get("schedule", 0),
+                    schedule=pins.get("schedule", 0), offload=offload,
                 )
             )  # fmt: skip
     return plans
@@ -181,8 +190,12 @@ def _expert_widths(*, n_experts: int, dp: int, tp: int, pins: Mapping[str, int])
 
 
 def _zero_stages(*, dp: int, pp: int, pins: Mapping[str, int]) -> list[int]:
+    allowed = OFFLOAD_STAGES.get(pins.get("offload", 0))
     if "zero_stage" in pins:
-        return [pins["zero_stage"]]
+        stage = pins["zero_stage"]
+        return [stage] if allowed is None or stage >= allowed[0] else []
+    if allowed is not None:
+        return allowed[:1] if dp == 1 else allowed
     if dp == 1:
         return [0]
     return [1] if pp > 1 else [1, 3]

@@ -9,7 +9,7 @@ from gpuselect.quantities import format_count
 
 METHODS = {
     "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
-    "qlora": N_("QLoRA fine-tuning of"),
+    "qlora": N_("QLoRA fine-tuning of"), "prefix": N_("Prefix tuning of"),
 }  # fmt: skip
 
 

@@ -18,8 +18,10 @@ from gpuselect.quantities import Money, Params, Resolution
 from gpuselect.workload_keys import read_keys
 
 Task = Literal["pretrain", "finetune", "inference", "video", "hpc"]
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "selective", "full", "blocks"]
+Offload = Literal["none", "optimizer", "params"]
 RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
+OFFLOAD_LEVELS: tuple[str, ...] = get_args(Offload)
 INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
 
 
@@ -39,7 +41,7 @@ class Workload(BaseModel):
     params: Params | None = None
     active_params: float | None = None
     series: str | None = None  # sizes of one network; the most accurate that meets the bounds
-    method: Literal["full", "lora", "qlora"] | None = None
+    method: Literal["full", "lora", "qlora", "prefix"] | None = None
     precision: str | None = None  # of the arithmetic
     weights: str | None = None  # storage format, e.g. int4-awq
     kv: str | None = None  # format of the KV cache
@@ -52,6 +54,7 @@ class Workload(BaseModel):
     global_batch: int | None = None
     optimizer: str | None = None
     lora_rank: int | None = None
+    prefix_tokens: int | None = None  # virtual tokens of prefix tuning
     deadline: float | None = None
     # serving: request_rate [1/s], demand and throughput [tokens/s; in and out, out], ttft, tpot, latency [s]
     input_tokens: int | None = None
@@ -147,6 +150,9 @@ class Workload(BaseModel):
     recompute: Recompute | None = None
     micro_batch: int | None = None
     grad_accum: int | None = None
+    offload: Offload | None = None  # training states that wait on the host
+    host_memory: float | None = None  # of one node [bytes]
+    failures: float | None = None  # of one accelerator, an hour
     replicas: int | None = None
     # what counts
     prefer: Literal["balanced", "cost", "speed", "energy", "simplicity", "risk"] | None = None
@@ -184,4 +190,6 @@ def pins(workload: Workload) -> dict[str, int]:
     fixed = {key: getattr(workload, key) for key in INTEGER_PINS}
     if workload.recompute is not None:
         fixed["recompute"] = RECOMPUTE_LEVELS.index(workload.recompute)
+    if workload.offload is not None:
+        fixed["offload"] = OFFLOAD_LEVELS.index(workload.offload)
     return {key: value for key, value in fixed.items() if value is not None}

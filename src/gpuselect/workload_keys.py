@@ -61,7 +61,8 @@ _TASKS = {
     "推理": "inference", "部署": "inference", "video": "video", "videoanalytics": "video",
     "视频": "video", "hpc": "hpc", "scientific": "hpc", "scientificcomputing": "hpc", "科学计算": "hpc",
 }  # fmt: skip
-_METHODS = {"full": "full", "lora": "lora", "qlora": "qlora", "qlora-int4": "qlora",
+_METHODS = {"full": "full", "lora": "lora", "qlora": "qlora", "qlora-int4": "qlora", "prefix": "prefix",
+            "prefix-tuning": "prefix",
             "full-parameter": "full", "全参": "full", "全参微调": "full"}  # fmt: skip
 _PRECISIONS = {name: name for name in PRECISIONS} | {
     "float64": "fp64", "double": "fp64", "float32": "fp32", "float16": "fp16", "half": "fp16",
@@ -180,6 +181,19 @@ def _licence_fee(raw: object) -> float:
     return _per_year(raw)
 
 
+def _failures(raw: object) -> float:
+    """Failures of one accelerator an hour: "2e-5/h", "1/50000h", "1 per 50000 h"."""
+    text = re.sub(r"\s+", "", word(raw)).replace("per", "/")
+    match = re.fullmatch(r"([\d.]+(?:e-?\d+)?)(?:/([\d.]+)?h(?:ours?|r)?)?", text)
+    try:
+        value = float(match[1]) / float(match[2] or 1.0) if match else -1.0
+    except (ValueError, ZeroDivisionError):
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(_("{raw!r} is no rate of failures: write 2e-5/h or 1/50000h").format(raw=raw))
+    return value
+
+
 def _per_kwh(raw: object) -> float:
     """Price of electricity [USD/kWh]."""
     money = parse_money(raw)
@@ -249,8 +263,9 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "frameworks": lower_names, "framework_licence": lower_names, "engine": word,
     "tp": whole, "pp": whole, "dp": whole, "ep": whole, "cp": whole,
     "zero_stage": partial(whole, low=0, high=3),
-    "recompute": among("none", "selective", "full"), "micro_batch": whole,
-    "grad_accum": whole, "replicas": whole,
+    "recompute": among("none", "selective", "full", "blocks"), "micro_batch": whole,
+    "grad_accum": whole, "replicas": whole, "offload": among("none", "optimizer", "params"),
+    "host_memory": parse_bytes, "failures": _failures, "prefix_tokens": whole,
     "prefer": among("balanced", "cost", "speed", "energy", "simplicity", "risk"),
     "criterion_weights": _criteria, "parse_notes": names, **PIPELINE_PARSERS,
 }  # fmt: skip
@@ -291,8 +306,10 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
     return values
 
 
-_TUNING_KEYS = ("method", "lora_rank", "epochs", "samples", "mean_len")
-_TRAINING_KEYS = ("tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch")
+_TUNING_KEYS = ("method", "lora_rank", "prefix_tokens", "epochs", "samples", "mean_len")
+_TRAINING_KEYS = (
+    "tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch", "offload",
+)  # fmt: skip
 
 
 _VIDEO_KEYS = ("streams", "fps", "resolution", "codec", "interval", "secondary", "tracker", "encode")

@@ -20,7 +20,7 @@ VIDEO = frozenset({"precision", "weights", "image_size", "latency", "streams", "
                    "interval", "secondary", "secondary_interval", "objects", "tracker", "encode", "dla",
                    "load"})  # fmt: skip
 SCIENTIFIC = frozenset({"precision", "fp64", "flops", "bytes", "memory", "kernel", "exchange", "deadline"})
-TUNING = frozenset({"method", "lora_rank"})
+TUNING = frozenset({"method", "lora_rank", "prefix_tokens", "host_memory"})
 SCOPED = TRAINING | SERVING | SAMPLE | VIDEO | SCIENTIFIC | TUNING | {"steps"}
 
 
@@ -35,8 +35,9 @@ def keys_read(workload: Workload, job: Job) -> frozenset[str]:
     """
     match job:
         case TrainingJob():
-            rank = {"lora_rank"} if workload.method in ("lora", "qlora") else set()
-            return TRAINING | rank | ({"method"} if workload.task == "finetune" else set())
+            of_method = {"lora": {"lora_rank"}, "qlora": {"lora_rank"}, "prefix": {"prefix_tokens"}}
+            tuning = {"method"} | of_method.get(job.method, set()) if workload.task == "finetune" else set()
+            return TRAINING | tuning | ({"host_memory"} if workload.offload else set())
         case ServingJob():
             return SERVING
         case NetworkJob(training=True):

@@ -22,7 +22,7 @@ def _model_helps() -> Mapping[str, str]:
         "params": _("Size instead of a model: 10B, 30B-A3B, 8x7b."),
         "series": _("Sizes of one network (yolo11, resnet): the most accurate that meets the bounds."),
         "active_params": _("Active parameters of a mixture of experts: 3B."),
-        "method": _("full, lora or qlora (finetune)."),
+        "method": _("full, lora, qlora or prefix (finetune)."),
         "precision": _("Number format of the arithmetic: bf16, fp16, fp8 ..."),
         "weights": _("Storage format of the weights: int4-awq, fp8 ..."),
         "kv": _("Format of the KV cache: fp8 ..."),
@@ -39,6 +39,7 @@ def _training_helps() -> Mapping[str, str]:
         "global_batch": _("Sequences in one optimizer step: 1024."),
         "optimizer": _("adamw, adamw-8bit, adamw-bf16, adafactor, sgd, muon."),
         "lora_rank": _("Rank of the adapters: 16."),
+        "prefix_tokens": _("Virtual tokens of prefix tuning: 20."),
         "deadline": _("The run must end within: 30d, 2 weeks."),
         "tp": _("Pin the tensor-parallel width."),
         "pp": _("Pin the number of pipeline stages."),
@@ -46,9 +47,14 @@ def _training_helps() -> Mapping[str, str]:
         "ep": _("Pin the expert-parallel width."),
         "cp": _("Pin the context-parallel width."),
         "zero_stage": _("Pin the ZeRO stage: 0 to 3."),
-        "recompute": _("Pin the recompute of activations: none, selective or full."),
+        "recompute": _(
+            "Pin the recompute of activations: none, selective, full, or blocks of about sqrt(L) layers."
+        ),
         "micro_batch": _("Pin the sequences of one forward pass."),
         "grad_accum": _("Pin the accumulation steps."),
+        "offload": _("Training states in host memory: none, optimizer or params (weights too)."),
+        "host_memory": _("Host memory of one node: 512GB."),
+        "failures": _("Training: failures of one accelerator: 1/50000h; with --checkpoint and --restart."),
         "replicas": _("Pin the number of serving replicas."),
     }
 
@@ -123,7 +129,7 @@ def _money_helps() -> Mapping[str, str]:
         "storage": _("Data kept in a rented cloud, or on storage that is bought: 10TB."),
         "egress": _("Data out of a rented cloud a month: 2TB."),
         "interruptions": _("How often one spot machine is taken away: 1/day."),
-        "checkpoint": _("Time between checkpoints on spot machines: 30min."),
+        "checkpoint": _("Time between checkpoints (spot machines, --failures): 30min."),
         "restart": _("Time to start again after an interruption: 15min."),
     }
 

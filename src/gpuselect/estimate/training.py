@@ -14,13 +14,13 @@ import numpy as np
 from gpuselect.calibration import TrainingConstants
 from gpuselect.estimate.collectives import all_gather, all_reduce, all_to_all, point_to_point
 from gpuselect.estimate.memory import Recipe, parameters_per_rank, stage_share
+from gpuselect.estimate.offload import cards_of_host, host_work
 from gpuselect.estimate.roofline import Device, gemm_shape_loss, realised_peak
 from gpuselect.estimate.shape import Shape
-from gpuselect.plan import ZERO_BUBBLE, Plan
+from gpuselect.plan import FULL, ZERO_BUBBLE, Plan
 
 NARROW = 1.2  # a peak that is this much above the 16-bit one is of a narrower format
 GATHERS = 2.0  # ZeRO-3 gathers the weights for the forward and for the backward pass
-HOST_TRANSFER = 6.0  # gradient to the host and weight back, per parameter (ZeRO-Offload, arXiv 2101.06840)
 STATE_TRAFFIC = 26.0  # bytes read and written per locally held AdamW state: 12 + 12 and the gradient
 
 
@@ -40,6 +40,7 @@ class StepTime:
     gradient_sync: Any
     optimizer: Any
     total: Any
+    offload: Any = 0.0  # transfers to and from the host that nothing hides
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,12 @@ class Method:
     legacy: Any = False  # a stack of before 2023: traffic of tensor parallelism is not overlapped
     tuned: Any = False  # a recipe tuned by the maker of the hardware: layers and overlap by hand
     wide: Any = False  # 32-bit elements between the layers: fp32 and tf32
-    offload: Any = False  # optimizer and its states on the host: modelled, hardly measured
     span: Any = 1.0  # keys and scores of a token, relative to causal attention over the sequence
 
 
 def recompute_passes(*, plan: Plan) -> Any:
-    """Extra forward passes: 0 none, 0.5 selective (about half of a forward), 1 full."""
-    return np.where(plan.recompute == 2, 1.0, np.where(plan.recompute == 1, 0.5, 0.0))
+    """Extra forward passes: 0 none, 0.5 selective (about half of a forward), 1 full and blocks."""
+    return np.where(np.asarray(plan.recompute) >= FULL, 1.0, np.where(plan.recompute == 1, 0.5, 0.0))
 
 
 def linear_time(
@@ -209,7 +209,7 @@ def step_time(
     terms = (linear, attention, elementwise, tensor_parallel, expert_parallel, context_parallel, host)
     return _assemble(
         shape=shape, plan=plan, recipe=recipe, device=device, constants=constants, terms=terms, micro=micro,
-        tokens=tokens, offload=method.offload,
+        tokens=tokens,
     )  # fmt: skip
 
 
@@ -319,7 +319,6 @@ def _assemble(
     terms: tuple[Any, ...],
     micro: Any,
     tokens: Any,
-    offload: Any,
 ) -> StepTime:
     """Add pipeline, gradient sync and optimizer to the time of one micro-batch."""
     linear, attention, elementwise, tensor_parallel, expert_parallel, context_parallel, host = terms
@@ -339,16 +338,24 @@ def _assemble(
     shard = np.where(plan.zero_stage >= 1, plan.dp, 1)
     own = trainable / shard
     optimizer = (STATE_TRAFFIC * own + 4.0 * trainable) / (device.bandwidth * device.bandwidth_efficiency)
-    on_host = (STATE_TRAFFIC + HOST_TRANSFER) * own / constants.host_rate
-    optimizer = np.where(offload, on_host, optimizer)
+    host_exposed: Any = 0.0
+    if np.any(plan.offload):
+        work = host_work(
+            plan=plan, weights=recipe.weight_bytes * held, trained=trainable,
+            optimizer_bytes=recipe.optimizer_bytes, link=device.host_link * constants.pcie_efficiency,
+            rate=device.host_rate / cards_of_host(plan=plan, device=device),
+            compute=micro * accum, overlap=constants.overlap_dp,
+        )  # fmt: skip
+        optimizer = np.where(np.asarray(plan.offload) > 0, work.update, optimizer)
+        host_exposed = work.exposed
     bubble = bubble_time(plan=plan, micro=micro)
     scale_loss = constants.scale_loss * np.maximum(np.log2(plan.count / 8.0), 0.0)
-    total = (micro * accum + bubble + exposed + optimizer) * (1.0 + scale_loss)
+    total = (micro * accum + bubble + exposed + optimizer + host_exposed) * (1.0 + scale_loss)
     return StepTime(
         linear=linear * accum, attention=attention * accum, elementwise=elementwise * accum,
         tensor_parallel=tensor_parallel * accum, expert_parallel=expert_parallel * accum,
         context_parallel=context_parallel * accum, host=host * accum, micro_batch=micro, bubble=bubble,
-        gradient_sync=exposed, optimizer=optimizer, total=total,
+        gradient_sync=exposed, optimizer=optimizer, total=total, offload=host_exposed,
     )  # fmt: skip
 
 

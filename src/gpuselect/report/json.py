@@ -24,7 +24,7 @@ from gpuselect.decision import (
     Option,
     Stability,
 )
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.plan import OFFLOADS, RECOMPUTE, Plan
 from gpuselect.report.plain import plain
 from gpuselect.report.version import tool_version
 from gpuselect.tco.ownership import Ledger
@@ -185,6 +185,7 @@ def _layout(plan: Plan) -> dict[str, Any]:
     return {
         **{key: int(getattr(plan, key)) for key in WIDTHS},
         "recompute": RECOMPUTE[int(plan.recompute)],
+        **({"offload": OFFLOADS[int(plan.offload)]} if plan.offload else {}),
         **{key: int(getattr(plan, key)) for key in ("micro_batch", "grad_accum", "replicas")},
     }
 
@@ -257,6 +258,7 @@ def _memory(fit: MemoryFit) -> dict[str, Any]:
         "headroom_pct": plain(fit.headroom_pct) if fit.usable_gib else None,
         "state": fit.state,
         "breakdown": plain(fit.breakdown_gib),
+        **({"host_gib": plain(fit.host_gib)} if fit.host_gib else {}),
     }
 
 
