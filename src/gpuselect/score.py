@@ -54,6 +54,9 @@ class SharedError(BaseModel):
     note: str
 
 
+MOST_DRAWS = 100_000  # of the ranking: half a second; a thousand give a share to a percent or two
+
+
 class Judgement(BaseModel):
     """What the ranking takes from data/profiles.yaml."""
 
@@ -61,7 +64,7 @@ class Judgement(BaseModel):
 
     profiles: dict[str, Profile]
     shared_error: SharedError
-    draws: int = Field(ge=1)
+    draws: int = Field(ge=1, le=MOST_DRAWS)
     seed: int
 
 

@@ -150,3 +150,26 @@ def test_a_row_with_another_word_for_recompute_is_skipped(capsys, tmp_path):
     )
     code, err = code_of(capsys, "validate", str(path), "--json")
     assert code == 0, err
+
+
+def test_reference_rows_without_their_cells_are_skipped(capsys, tmp_path):
+    """Networks of convolutions without a depth, a T5 of an unknown dropout, patches that are no number."""
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "row_id,arch,precision,params_b,hidden,heads,ffn,vocab,seq,image,batch,optimizer,recompute,peak_gib,note\n"
+        "a,resnet,bf16,0.04,,,,,,224,8,sgd,none,15,\n"
+        "b,t5,bf16,0.2,512,8,2048,32128,512,,8,adamw,none,15,dropout=lots\n"
+        "c,clip,bf16,0.2,512,8,2048,49408,77,224,8,adamw,none,15,text_hidden=512 patch=none\n"
+    )
+    code, err = code_of(capsys, "validate", str(path), "--json")
+    assert code == 0, err
+
+
+def test_draws_without_end_are_refused(capsys, tmp_path):
+    """A number of draws that fills the memory."""
+    (tmp_path / "profiles.yaml").write_text("draws: 9000000000000\n")
+    code, err = code_of(
+        capsys, "recommend", "--task", "inference", "--params", "7B", "--catalog", str(tmp_path)
+    )
+    assert code == 3
+    assert "draws" in err

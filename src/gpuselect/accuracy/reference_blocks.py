@@ -101,7 +101,10 @@ def _waiting(row: Row, words: dict[str, str]) -> float:
     if row["arch"] == "clip":
         return _clip(row, words, cast)
     if row["arch"] == "t5":
-        kept = T5[precision, words["dropout"], words.get("gated", "")]
+        layout = (precision, words["dropout"], words.get("gated", ""))
+        if layout not in T5:
+            raise Skip("arch-not-covered", " ".join(("t5", *layout)).strip())
+        kept = T5[layout]
         saved = _stack(kept, row, tokens=tokens, **sizes)
         saved += tokens * CHECKPOINT[precision] * hidden * layers if full else 0.0
         untied = 0.0 if words.get("tied") == "1" else embedding
@@ -120,7 +123,7 @@ def _waiting(row: Row, words: dict[str, str]) -> float:
 def _clip(row: Row, words: dict[str, str], cast: float) -> float:
     """Two towers; the logits are those of pairs of a batch, so no vocabulary is kept."""
     precision, batch, width = row["precision"], whole(row, "batch"), number({"n": words["text_hidden"]}, "n")
-    kept, patches = CLIP[precision], (whole(row, "image") // int(words["patch"])) ** 2 + 1
+    kept, patches = CLIP[precision], (whole(row, "image") // whole(words, "patch")) ** 2 + 1
     text, images = batch * number(row, "seq"), float(batch * patches)
     saved = _stack(kept, row, tokens=images, hidden=number(row, "hidden"), ffn=number(row, "ffn"),
                    layers=float(whole(row, "n_layers")))  # fmt: skip
@@ -135,7 +138,7 @@ def _convolutions(row: Row, words: dict[str, str], catalog: Catalog) -> float:
     The first layers of a UNet are as large as its last: when the backward pass reaches them all gradients
     exist beside a third of the activations.
     """
-    arch, depth, precision = row["arch"], row["n_layers"], row["precision"]
+    arch, depth, precision = row["arch"], row.get("n_layers", ""), row["precision"]
     names = {
         "resnet": f"resnet-{depth}", "convnext": CONVNEXTS.get(depth, depth),
         "unet": "stable-diffusion-1.5", "efficientnet": f"efficientnet-b{words.get('variant', '')}",

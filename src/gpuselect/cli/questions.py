@@ -10,12 +10,15 @@ from typing import Any
 
 from gpuselect.cli.flags import Arguments
 from gpuselect.errors import InputError
-from gpuselect.i18n import _
+from gpuselect.i18n import N_, _
 
 TRIES = 3
 MOST = 8
 Ask = Callable[[str], str]
-TASKS = ("pretrain", "finetune", "inference", "video", "hpc")
+TASKS = {
+    "pretrain": N_("train a model from scratch"), "finetune": N_("adapt a model that exists"),
+    "inference": N_("serve a model"), "video": N_("watch camera streams"), "hpc": N_("run a scientific code"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,8 @@ def ask(answer: Ask, *, say: Callable[[str], None]) -> dict[str, str]:
     {'task': 'finetune', 'params': '7B', 'method': 'qlora'}
     """
     say(_("A few questions. Enter leaves one open, and the answer says what was assumed; Ctrl-C leaves."))
-    for number, task in enumerate(TASKS, 1):
-        say(f"  {number} {task}")
+    for number, (task, meaning) in enumerate(TASKS.items(), 1):
+        say(f"  {number} {task:9}  {_(meaning)}")
     answers: dict[str, str] = {}
     questions = [Question("task", _("What is it?"), "1, pretrain", needed=True)]
     number = 0
@@ -122,7 +125,8 @@ def _one(
     """The answer to one question, asked again while it cannot be understood."""
     for _try in range(TRIES):
         hint = _("such as {example}").format(example=question.example)
-        given = answer(f"{number}. {question.text} ({hint})\n   > ")
+        asked_for = _("{text} ({about})").format(text=question.text, about=hint)
+        given = answer(f"{number}. {asked_for}\n   > ")
         if not given and not question.needed:
             return {}
         try:
@@ -143,7 +147,7 @@ def checked(key: str, given: str, answers: dict[str, str]) -> dict[str, str]:
     if not given:
         raise InputError(_("this one needs an answer"))
     if key == "task" and given in [str(n) for n in range(1, len(TASKS) + 1)]:
-        given = TASKS[int(given) - 1]
+        given = list(TASKS)[int(given) - 1]
     if key == "model":
         key, given = _model_or_size(given)
     work = Workload.from_mapping({**_parsed(answers), key: _as_argument(key, given)})
