@@ -49,9 +49,11 @@ def scale_text(scale: Scale, style: Style | None = None) -> str:
 
 
 def _grid(rows: Sequence[ScaleRow]) -> Grid:
+    """A line for each count; the share that failures leave only where failures were given."""
+    failing = any("goodput" in row.option.performance for row in rows)
     header = (
         _("Accelerators"), _("Nodes"), _("Plan"), _("Batch"), _("Time to train"), _("Efficiency"), "",
-        _("Cost of the run"), _("Power"), _("Goodput"),
+        _("Cost of the run"), _("Power"), *([_("Goodput")] if failing else []),
     )  # fmt: skip
     return Grid(header, tuple(_line(row) for row in rows), numeric=frozenset((0, 1, 3)))
 
@@ -64,7 +66,7 @@ def _line(row: ScaleRow) -> tuple[str, ...]:
         metric_text("time_to_train_days", option.performance["time_to_train_days"]),
         percent(row.efficiency), bar(min(row.efficiency, 1.0), BAR),
         UNKNOWN if option.cost.per_run_usd is None else money(option.cost.per_run_usd),
-        power(option.energy.power_w), "" if share is None else metric_text("goodput", share),
+        power(option.energy.power_w), *([] if share is None else [metric_text("goodput", share)]),
     )  # fmt: skip
 
 
