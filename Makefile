@@ -56,10 +56,10 @@ wheel-check:  ## build the wheel and run it from an empty environment in another
 	"$$scratch/venv/bin/pip" install --quiet "$$scratch"/dist/*.whl; \
 	cd "$$scratch"; venv/bin/gpuselect recommend --params 10B --task training
 
-launch-check: .launch-venv/ready  ## launch files of ten and more workloads through the tools' own loaders, in .launch-venv
+launch-check: .launch-venv/ready  ## launch files through the tools' own loaders, in .launch-venv: docs/launch-check.md
 	@set -eu; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(BIN)/python tools/launch_cases.py --write "$$scratch"; \
-	.launch-venv/bin/python tools/launch_loaders.py "$$scratch"
+	.launch-venv/bin/python tools/launch_loaders.py "$$scratch" --page docs/launch-check.md
 
 .launch-venv/ready: tools/launch_requirements.txt
 	$(PYTHON) -m venv .launch-venv

@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 
 from gpuselect.catalog import Accelerator, Catalog
+from gpuselect.estimate.devices import usable_bytes
 from gpuselect.names import squeeze
+from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import check_catalog, data_dir, load_catalog
 
 # Claims that circulate, with the figure of the table that settles them.
@@ -73,8 +75,8 @@ CLAIMS = [
     ("rtx-pro-6000-blackwell-server-96gb", "dense_tflops.fp32", 116.9, "188 SM at 2.43 GHz"),
     ("mi355x-288gb", "dense_tflops.fp16", 2516.6, "2.4 GHz x CU x operations"),
     ("gaudi3-128gb", "dense_tflops.bf16", 1677, "at 1.6 GHz"),
-    ("h100-sxm5-80gb", "usable_memory_gib", 79.65, "nvidia-smi: 81559 MiB"),
-    ("b200-sxm-180gb", "usable_memory_gib", 179.06, "nvidia-smi: 183359 MiB"),
+    ("h100-sxm5-80gb", "usable_memory_gib", 79.18, "nvidia-smi: 81559 MiB less 478 reserved"),
+    ("b200-sxm-180gb", "usable_memory_gib", 178.34, "nvidia-smi: 183359 MiB less 735"),
 ]
 ESTIMATED_POWER = ("tpu-v2", "tpu-v3", "tpu-v4", "tpu-v5p", "tpu-v6e", "tpu-v7", "trainium3")
 
@@ -110,6 +112,12 @@ def test_whole_catalog_is_valid() -> None:
 def test_every_card_has_memory_or_says_why(cards: list[Accelerator]) -> None:
     """Unknown memory is explained in the notes."""
     assert [card.id for card in cards if card.memory_gb is None and not card.notes] == []
+
+
+def test_what_the_driver_reserves_is_not_usable(catalog: Catalog) -> None:
+    """T4: 15 GiB less 448 MiB; a program sees 14.56 (CUDA device total on Linux, same card)."""
+    usable = usable_bytes(catalog.accelerators["t4-16gb"], load_calibration())
+    assert usable == pytest.approx(14.56 * 2**30, rel=1e-3)
 
 
 def test_usable_memory_is_not_above_the_label(cards: list[Accelerator]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from gpuselect.advisor import estimate
-from gpuselect.catalog import Catalog
+from gpuselect.catalog import Catalog, Price
 from gpuselect.cli.app import invoke
 from gpuselect.comparison import Cell, Row, compare_groups, compare_specs, compare_systems
 from gpuselect.readers.calibration import load_calibration, load_defaults
@@ -93,6 +95,29 @@ def test_a_named_count_is_estimated_and_not_the_smallest(capsys: pytest.CaptureF
     assert rows["output_tok_s"]["values"][0]["value"] == answer.option.performance["output_tok_s"].value
     assert rows["output_tok_s"]["better"] == "more"
     assert rows["per_million_tokens_usd"]["better"] == "less"
+
+
+def test_an_old_price_says_how_old_it_is() -> None:
+    """A price of 2025 is older than half a year by the clock of any machine; undated is said."""
+    card = catalog().accelerators["h100-sxm5-80gb"]
+    old = Price(card.id, 1, "buy", "list", "shop", "", "", 9000.0, "USD", "2025-08-24", True, "s", "")
+    bare = replace(old, kind="rent", term="on-demand", as_of="")
+    rows = {
+        row.key: row.cells[0] for row in compare_specs([card], replace(catalog(), prices=(old, bare))).rows
+    }
+    assert re.fullmatch(r"shop list 2025-08-24, \d+ months old", rows["purchase_usd"].source)
+    assert rows["rent_usd_per_hour"].source == "shop on-demand undated"
+
+
+def test_the_rate_per_watt_counts_the_whole_deployment(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rate over power, hosts included; more is better."""
+    words = "compare 8xa100 8xh100 --task pretrain --params 7B --tokens 10B --json"
+    assert invoke(words.split()) == 0
+    rows = {row["key"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    for n in range(2):
+        rate, watts = (rows[key]["values"][n]["value"] for key in ("tokens_per_s", "power_w"))
+        assert rows["work_per_watt"]["values"][n]["value"] == pytest.approx(rate / watts)
+    assert rows["work_per_watt"]["unit"] == "tokens/s/W"
 
 
 def test_what_does_not_fit_says_why_and_has_no_figures(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,8 @@ import pytest
 import gpuselect
 from gpuselect.errors import InputError
 from gpuselect.names import resolve_accelerator
+from gpuselect.report.costs import cost_lines
+from gpuselect.report.describe import decision_sentence
 from gpuselect.units import GIB
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -293,15 +295,23 @@ def test_45_laptop_parts_are_cards_of_their_own():
 # --- money and energy ---------------------------------------------------------------------------
 
 
-def test_49_the_price_is_there_without_a_flag(trained):
-    """Skypilot 2730."""
+def test_49_the_price_is_there_without_a_flag(trained, served):
+    """Skypilot 2730, 452: in the payload, in the table and in the first sentence."""
     assert trained.best.cost.per_run_usd > 0
+    assert trained.to_dict()["recommendations"][0]["cost"]["per_run_usd"] > 0
+    for answer in (trained, served):
+        first = decision_sentence(answer.decision)
+        assert re.search(r"\$[\d,.]+k? / (run|month)", first), first
 
 
 def test_51_the_price_of_eight_is_that_of_eight():
-    """skypilot-catalog PR 44."""
-    one, eight = (fit(f"{n}xh100", task="inference", params="8B").option.cost for n in (1, 8))
-    assert 4 < eight.per_hour_usd / one.per_hour_usd < 16
+    """skypilot-catalog PR 44: whole instances of the row that is named, neither one card's price nor more."""
+    rows = {(p.provider, p.instance, p.region): p for p in catalog().prices_of["h100-sxm5-80gb"]
+            if p.kind == "rent" and p.term == "on-demand"}  # fmt: skip
+    for count in (1, 8, 12, 16):
+        cost = fit(f"{count}xh100", task="inference", params="8B", acquire="rent").option.cost
+        row = rows[cost.offer.provider, cost.offer.instance, cost.offer.region]
+        assert cost.rent_per_hour_usd == pytest.approx(-(-count // row.n_accel) * row.price), count
 
 
 def test_53_regions_are_listed():
@@ -311,8 +321,14 @@ def test_53_regions_are_listed():
     assert [r.per_hour_usd for r in regions] == sorted(r.per_hour_usd for r in regions)
 
 
-def test_55_money_says_for_what():
+def test_55_money_says_for_what(served):
     """Skypilot 545: "what does $0.9 mean?"."""
+    items = cost_lines(served.best.cost)[0]
+    said = re.findall(r"\$[\d,.]+[kM]?(?: / (\w+))?", items)
+    assert said
+    assert set(said) <= {"once", "hour"}
+    sentence = decision_sentence(served.decision)
+    assert all(re.findall(r"\$[\d,.]+[kM]?( / \w+| per million tokens)?", sentence)), sentence
     cost = fit("8xh100", task="inference", params="8B").to_dict()["cost"]
     assert all(key.endswith(("_usd", "_months")) or cost[key] is None or not isinstance(cost[key], float)
                for key in cost if key.startswith(("per_", "rent", "buy", "acquisition")))  # fmt: skip
@@ -320,13 +336,27 @@ def test_55_money_says_for_what():
 
 def test_57_a_vendors_name_changes_nothing():
     """Gpuhunt 1975, 2771."""
-    found = {resolve_accelerator(n, catalog())[0].id for n in ("h100", "NVIDIA H100", "nvidia-h100", "H100")}
+    names = ("h100", "NVIDIA H100", "nvidia-h100", "H100")
+    found = {resolve_accelerator(n, catalog())[0].id for n in names}
     assert found == {"h100-sxm5-80gb"}
+    work = {"task": "inference", "params": "8B", "acquire": "rent"}
+    offers = [{(r.offer.provider, r.offer.region, r.per_hour_usd) for r in fit(n, **work).option.cost.regions}
+              for n in names]  # fmt: skip
+    assert all(offer == offers[0] for offer in offers)
+    # 2486: every provider with a row of the card is among the offers
+    rows = [p for p in catalog().prices_of["h100-sxm5-80gb"] if p.kind == "rent" and p.term == "on-demand"]
+    assert {p for p, *_rest in offers[0]} == {p.provider for p in rows if p.is_offer}
 
 
-def test_58_the_payload_names_its_schema(served):
-    """Gpuhunt 89: a field that was added broke older readers."""
+def test_58_the_payload_names_its_schema(served, tmp_path):
+    """Gpuhunt 89: a field that was added broke older readers; a quotation needs five fields only."""
     assert served.to_dict()["schema_version"] == 1
+    (tmp_path / "prices.yaml").write_text(
+        "- {hardware: h100-sxm5-80gb, kind: rent, price: 0.5, as_of: 2026-11-01, source: mine}\n"
+    )
+    mine = gpuselect.load_catalog(overlays=[tmp_path])
+    cost = gpuselect.estimate("h100", task="inference", params="8B", acquire="rent", catalog=mine).option.cost
+    assert cost.rent_per_hour_usd == 0.5
 
 
 def test_60_power_is_in_watts():

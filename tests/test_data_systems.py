@@ -59,10 +59,10 @@ def test_framework_words_are_from_closed_lists(frameworks: list[Framework]) -> N
     ids = {framework.id for framework in frameworks}
     for entry in frameworks:
         assert set(entry.methods) <= {
-            "pretrain", "full", "lora", "qlora", "inference", "train-network", "infer-network"
+            "pretrain", "full", "lora", "qlora", "prefix", "inference", "train-network", "infer-network"
         }, entry.id  # fmt: skip
         assert set(entry.parallelism) <= {
-            "dp", "zero1", "zero2", "zero3", "tp", "pp", "ep", "cp"
+            "dp", "zero1", "zero2", "zero3", "tp", "pp", "ep", "cp", "offload-optimizer", "offload-params",
         }, entry.id  # fmt: skip
         words = {*entry.backends.values(), *entry.weight_formats.values()}
         assert words <= {"yes", "experimental", "community"}, entry.id

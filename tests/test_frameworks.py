@@ -31,6 +31,7 @@ from gpuselect.framework_choice import (
     vendors_open,
 )
 from gpuselect.frameworks import Ask, eligible, gate, hardware_gate
+from gpuselect.names import allowed_licences
 from gpuselect.plan import Plan
 from gpuselect.readers.calibration import load_calibration, load_defaults
 from gpuselect.readers.catalog import load_catalog
@@ -119,6 +120,13 @@ FRAMEWORKS = [
     ("vllm", "p100-sxm2-16gb", {}, "capability-too-low"),
     ("megatron-lm", "mi300x-192gb", {}, "stack-unsupported"),
     ("openvino", "h100-sxm5-80gb", {}, "stack-unsupported"),
+    ("pytorch", "k80-12gb", {}, "capability-too-low"),
+    ("jax", "k80-12gb", {}, "capability-too-low"),
+    ("bitsandbytes", "m40-12gb", {}, "capability-too-low"),
+    ("deepspeed", "m40-12gb", {}, "capability-too-low"),
+    ("lmdeploy", "p100-sxm2-16gb", {}, "capability-too-low"),
+    ("ollama", "k80-12gb", {}, "capability-too-low"),
+    ("tensorrt-llm", "t4-16gb", {}, "capability-too-low"),
 ]  # fmt: skip
 PASSES = [
     ("flash-attention", "a100-sxm4-80gb", {}),
@@ -126,8 +134,30 @@ PASSES = [
     ("transformer-engine", "b200-sxm-180gb", {"precision": "nvfp4"}),
     ("vllm", "v100-sxm2-16gb", {}),
     ("lmdeploy", "v100-sxm2-16gb", {}),
-    ("ollama", "p100-sxm2-16gb", {}),
+    ("ollama", "m40-12gb", {}),
+    ("jax", "m40-12gb", {}),
+    ("bitsandbytes", "p100-sxm2-16gb", {}),
+    ("deepspeed", "p100-sxm2-16gb", {}),
 ]  # fmt: skip
+# vLLM 0.15.1 on Volta, Turing, Ampere, Ada, Hopper, AMD, Intel GPU, x86; FP8 on Ampere is weight-only
+QUANTISED_ON = (
+    "v100-sxm2-32gb", "t4-16gb", "a100-sxm4-80gb", "l40s-48gb", "h100-sxm5-80gb", "mi300x-192gb",
+    "max-1550-128gb", "xeon-platinum-8480-plus",
+)  # fmt: skip
+QUANTISED = {
+    "int4-awq": "-++++-++", "int4-gptq": "+++++-++", "int8": "-++++--+", "fp8": "--++++--",
+    "nf4": "+++++---", "q4_k_m": "++++++--",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_vllm_runs_a_format_where_its_table_says_so(name: str) -> None:
+    """Every cell of the table, in both directions."""
+    catalog = shipped()[0]
+    ask = Ask("inference", weights=name)
+    notes = [gate(catalog.frameworks["vllm"], catalog.accelerators[card], ask) for card in QUANTISED_ON]
+    assert "".join("+" if note is None else "-" for note in notes) == QUANTISED[name]
+    assert {note.code for note in notes if note is not None} <= {"format-unsupported"}
 
 
 @pytest.mark.parametrize(("name", "card", "wish", "code"), FRAMEWORKS)
@@ -157,9 +187,12 @@ PLANS = [
     ("deepspeed", "h100-sxm5-80gb", {"method": "pretrain", "precision": "fp8"}, "framework-precision",
      "bf16"),
     ("tensorrt", "h100-sxm5-80gb", {"method": "inference"}, "method-unsupported", "nearest"),
-    ("tensorrt-llm", "h100-sxm5-80gb",
-     {"method": "inference", "weights": "fp16", "licences": frozenset({"apache"})}, "licence-excluded",
-     "SGLang"),
+    ("vllm", "h100-sxm5-80gb",
+     {"method": "inference", "weights": "fp16", "licences": frozenset({"MIT"})}, "licence-excluded",
+     "llama.cpp"),
+    ("tensorrt", "h100-sxm5-80gb",
+     {"method": "infer-network", "family": "cnn", "licences": frozenset({"Apache-2.0"})}, "licence-excluded",
+     "Apache TVM"),
     ("sglang", "h100-sxm5-80gb", {"method": "inference", "weights": "fp16", "deployment": "edge"},
      "deployment-unsupported", "vLLM"),
 ]  # fmt: skip
@@ -206,8 +239,65 @@ def test_what_was_not_verified_is_left_out() -> None:
     frameworks = shipped()[0].frameworks
     assert frameworks["tensorflow"].version is None
     assert frameworks["openvino"].version is None
-    assert frameworks["vllm"].licence is None
-    assert frameworks["tensorrt-llm"].licence is None
+    assert frameworks["xla"].licence is None
+    assert frameworks["neuron"].licence is None
+
+
+def test_a_licence_names_its_source_and_all_its_parts() -> None:
+    """Read in a licence file or a README; a part that was not named is no permissive one."""
+    catalog = shipped()[0]
+    known = [f for f in catalog.frameworks.values() if f.licence is not None]
+    assert len(known) >= 45
+    for framework in known:
+        source, place = framework.cite(framework.licence)  # type: ignore[arg-type]
+        assert source in catalog.sources, framework.id
+        assert place, framework.id
+    permissive = allowed_licences(["permissive"], catalog)
+    assert permissive == {"Apache-2.0", "BSD-3-Clause", "MIT"}
+    refused_names = {f.id for f in known if not permissive.issuperset(f.licences)}
+    assert refused_names == {"deepstream", "megatron-lm", "tensorrt", "unsloth"}
+
+
+@pytest.mark.parametrize(
+    ("names", "allowed"),
+    [(["any"], set()), (["apache"], {"Apache-2.0"}), (["bsd", "mit"], {"BSD-3-Clause", "MIT"})],
+)
+def test_a_licence_is_written_as_people_write_it(names: list[str], allowed: set[str]) -> None:
+    """The beginning of a name, any case."""
+    assert allowed_licences(names, shipped()[0]) == allowed
+
+
+def test_a_licence_that_is_required_is_a_gate() -> None:
+    """The framework that is named, its licence in the answer, and the refusal with its code."""
+    free = fit([(1, "t4-16gb")], task="video", streams="16", model="yolo11s")
+    bound = fit([(1, "t4-16gb")], task="video", streams="16", model="yolo11s", framework_licence="permissive")
+    assert free.option is not None
+    assert bound.option is not None
+    assert (free.option.framework.id, free.option.framework.licence) == ("deepstream", "NVIDIA EULA")  # type: ignore[union-attr]
+    assert bound.option.framework.id == "pytorch"  # type: ignore[union-attr]
+    assert "pipeline-unmeasured" in {note.code for note in bound.option.warnings}
+    assert "pipeline-unmeasured" not in {note.code for note in free.option.warnings}
+    none = fit([(1, "h100-sxm5-80gb")], task="inference", params="1B", framework_licence="nvidia eula")
+    assert none.state == "no"
+    assert none.reasons[0].code == "licence-excluded"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--framework-licence", "permisive"], "did you mean permissive"),
+        (["--framework-licence", "gpl-3.0"], "unknown licence 'gpl-3.0'.*Apache-2.0"),
+        (["--licence", "permissive"], "--framework-licence"),
+    ],
+)
+def test_an_unknown_licence_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """Exit code 2, the nearest match, and the way from the fee to the licence."""
+    with pytest.raises(SystemExit) as leaving:
+        main(["recommend", "--task", "inference", "--params", "1B", *arguments])
+    assert leaving.value.code == 2
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_aged_claims_say_what_replaced_them() -> None:

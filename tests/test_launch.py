@@ -15,10 +15,12 @@ import yaml
 from gpuselect.cli import main
 from gpuselect.cli.launch_files import checked_folder, write_folder
 from gpuselect.errors import CatalogError, InputError
+from gpuselect.launch.facts import stage_facts
 from gpuselect.launch.files import choose
 from gpuselect.launch.fill import MARK, fill_text, fill_tree
 from gpuselect.launch.readme import metrics
 from gpuselect.launch.template import FileTemplate, Template
+from gpuselect.plan import Plan
 from gpuselect.readers.catalog import data_dir
 from gpuselect.readers.launch import load_templates, options_of
 
@@ -148,6 +150,18 @@ def test_no_mark_is_left_and_every_file_names_what_it_was_made_for(name, texts):
             assert f"| {path} |" in texts(name)["README.md"][0]
 
 
+def test_the_page_tells_what_was_said_of_every_file(texts):
+    """docs/launch-check.md holds each file of each case; `make launch-check` writes it anew."""
+    page = (TOOL.parents[1] / "docs/launch-check.md").read_text(encoding="utf-8")
+    assert "0 refused" in page
+    sections = page.split("\n## ")[1:]
+    assert len(sections) == len(NAMES)
+    told = [sorted(re.findall(r"^\| ([\w.-]+) \| (?!checked)", text, re.MULTILINE)) for text in sections]
+    made = [sorted(file for file in texts(name) if file != "README.md") for name in NAMES]
+    assert sorted(told) == sorted(made)
+    assert page.count("accepted: ") == int(re.search(r"(\d+) files accepted", page)[1]) >= 36
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_in_the_recorded_list(name, texts):
     """Never an invented option."""
@@ -265,6 +279,7 @@ WORK = {
     "full": {"task": "finetune", "params": "7B"},
     "lora": {"task": "finetune", "model": "llama-3.1-8b", "method": "lora"},
     "qlora": {"task": "finetune", "model": "llama-3.1-8b", "method": "qlora"},
+    "prefix": {"task": "finetune", "model": "llama-3.1-8b", "method": "prefix"},
     "inference": {"task": "inference", "model": "mixtral-8x7b", "request_rate": "3/s"},
     "train-network": {"task": "pretrain", "model": "resnet-50"},
     "infer-network": {"task": "inference", "model": "resnet-50"},
@@ -496,3 +511,19 @@ def test_recommend_writes_the_first_option(tmp_path, capsys):
     head = (tmp_path / "run/README.md").read_text(encoding="utf-8").splitlines()[0]
     assert head.startswith(f"# {first['count']} × ")
     assert CASES.catalog().accelerators[first["accelerator"]].name in head
+
+
+def test_stages_that_do_not_divide_are_laid_out_for_megatron():
+    """126 layers on 16 stages count embedding and head as layers; 61 on 8 give the layers of both ends."""
+    plan = Plan(count=128, tp=1, pp=16, dp=8, virtual=4)
+    assert stage_facts(126, plan) == {
+        "virtual_many": 4, "virtual_layers": 2, "virtual_even": None, "ends_as_layers": True,
+        "first_layers": None, "last_layers": None,
+    }  # fmt: skip
+    even = stage_facts(32, Plan(count=16, pp=4, dp=4, virtual=4))
+    assert (even["virtual_layers"], even["virtual_even"], even["ends_as_layers"]) == (2, True, None)
+    plan = Plan(count=64, tp=1, pp=8, dp=8)
+    assert stage_facts(61, plan) == {
+        "virtual_many": None, "virtual_layers": None, "virtual_even": None, "ends_as_layers": None,
+        "first_layers": 7, "last_layers": 6,
+    }  # fmt: skip

@@ -20,7 +20,7 @@ from gpuselect.deployment import build_field
 from gpuselect.estimate.memory import training_memory
 from gpuselect.estimate.training import step_time
 from gpuselect.job import TrainingJob
-from gpuselect.plan import MICRO_BATCHES, PIPELINE_PARALLEL, TENSOR_PARALLEL, training_plans
+from gpuselect.plan import MICRO_BATCHES, PIPELINE_PARALLEL, TENSOR_PARALLEL, layers_of_stages, training_plans
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.search import (
@@ -140,7 +140,7 @@ def test_fifty_small_cases_of_both_kinds() -> None:
     experts=st.sampled_from([0, 8, 64]),
 )
 def test_every_plan_is_valid(count: int, batch: int, layers: int, heads: int, experts: int) -> None:
-    """Widths multiply to the count, the batch splits exactly, heads and layers divide."""
+    """Widths multiply to the count, the batch splits exactly, heads divide, layers split."""
     for plan in training_plans(
         count=count, global_batch=batch, n_layers=layers, n_heads=heads, n_experts=experts, max_tp=8,
         allow_pp=True, pins={},
@@ -148,7 +148,7 @@ def test_every_plan_is_valid(count: int, batch: int, layers: int, heads: int, ex
         assert plan.tp * plan.pp * plan.cp * plan.dp == count
         assert plan.micro_batch * plan.dp * plan.grad_accum == batch
         assert heads % plan.tp == 0
-        assert layers % plan.pp == 0
+        assert layers_of_stages(layers, plan.pp) is not None
         assert (plan.dp * plan.tp) % plan.ep == 0
         assert plan.pp == 1 or plan.grad_accum >= plan.pp
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import log
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,7 @@ from gpuselect.tco.ownership import (
     payback_months,
 )
 from gpuselect.tco.places import by_name, place_of
+from gpuselect.tco.prices import best_by_size, cheapest
 from gpuselect.tco.uncertainty import Spread, draw, percentiles, swings
 
 
@@ -114,6 +116,23 @@ def test_a_region_restricts() -> None:
 def test_the_cheapest_offer_is_found(amounts: list[float]) -> None:
     """The least price of equal rows."""
     assert rent([row(a, provider=str(n)) for n, a in enumerate(amounts)], 1) == min(amounts)
+
+
+@given(
+    rows=st.lists(
+        st.builds(row, st.sampled_from([1.0, 2.5, 7.0, 16.0]), n=st.sampled_from([1, 2, 8]),
+                  offer=st.booleans(), region=st.sampled_from(["us-east1", "eu-west1"]),
+                  provider=st.sampled_from(["a", "b"]), as_of=st.sampled_from(["", "2026-10-01"])),
+        min_size=1, max_size=12,
+    ),
+    count=st.integers(1, 40), together=st.sampled_from([1, 2, 4, 8]),
+)  # fmt: skip
+def test_rows_that_cannot_win_may_be_left_out(rows: list[Price], count: int, together: int) -> None:
+    """The look-up keeps one row of each size; the answer is that of all rows."""
+    kept = best_by_size(rows)
+    assert len(kept) <= 6
+    together = min(together, count)
+    assert cheapest(kept, count=count, together=together) == cheapest(rows, count=count, together=together)
 
 
 def test_a_card_comes_before_a_server_and_new_before_old() -> None:
@@ -336,7 +355,7 @@ def five_years(price: float, watts: float) -> float:
         once=(("system", price),),
         yearly=(
             ("energy", kw * 8760 * 0.7 * float(d.pue) * float(d.electricity_usd_kwh)),
-            ("rack", kw * 12 * float(d.colocation_usd_kw_month)),
+            ("rack", watts / 1000.0 * 12 * float(d.colocation_usd_kw_month)),
         ),
         resale=("", 0.0), years=5, rate=0.0,
     )  # fmt: skip
@@ -358,6 +377,40 @@ def test_what_holds_of_an_a100_cluster_at_35_percent_less_than_v100() -> None:
         cards["v100-sxm2-16gb"].dense_tflops["fp16"]
     )
     assert 1 - a100 / v100 / ratio == pytest.approx(0.469, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "cards"),
+    [
+        ("training_power_share", ("training",), ("h100-sxm5-80gb", "b200-sxm-180gb")),
+        (
+            "serving_power_share",
+            ("LLM inference", "LLM inference (MoE)"),
+            ("h200-sxm-141gb", "b200-sxm-180gb"),
+        ),
+    ],
+)
+def test_the_power_of_a_node_is_that_of_measured_nodes(
+    kind: str, words: tuple[str, ...], cards: tuple[str, ...]
+) -> None:
+    """Predicted power of whole nodes against their logs: the median within 3 %, each within 35 %."""
+    catalog = load_catalog()
+    ratios = []
+    for row_ in catalog.power:
+        wanted = row_.workload in words or (words == ("training",) and words[0] in row_.workload)
+        if row_.hardware not in cards or row_.measured_at.startswith("GPU") or not wanted:
+            continue
+        system = next(s for s in catalog.systems.values() if row_.hardware in s.accelerators)
+        predicted = power_w(
+            count=row_.n_accel, accelerator_w=float(catalog.accelerators[row_.hardware].power_w or 0),
+            host_w=float(system.host_power_w or 0), nodes=row_.n_accel / float(system.accelerators_per_node),
+            share=float(getattr(defaults(), kind)),
+        )  # fmt: skip
+        assert row_.mean_power_w is not None
+        ratios.append(predicted / row_.mean_power_w)
+    assert len(ratios) >= 13
+    assert median(ratios) == pytest.approx(1.0, abs=0.03)
+    assert 0.65 < min(ratios) <= max(ratios) < 1.4
 
 
 def test_depreciation_follows_epoch() -> None:

@@ -10,8 +10,9 @@ from gpuselect.workload import Workload
 
 MONEY = {
     "task": "pretrain", "params": "10B", "tokens": "200B", "acquire": "any", "term": "spot", "region": "eu",
-    "utilization": "55%", "years": 4, "wacc": "7.5%", "residual": "10%", "support": "5%", "licence": "$4500",
-    "staff": "$1.2M/year", "colocation": 0, "electricity": 0.15, "pue": 1.2, "carbon": 50, "carbon_price": 80,
+    "spares": "2%", "utilization": "55%", "years": 4, "wacc": "7.5%", "residual": "10%", "support": "5%",
+    "licence": "$4500", "staff": "$1.2M/year", "colocation": 0, "electricity": 0.15, "pue": 1.2, "carbon": 50,
+    "carbon_price": 80,
     "carbon_budget": "2M kg", "storage": "10TB", "egress": "2.5TB", "interruptions": 2, "checkpoint": "10min",
     "restart": "90s", "budget": "$5000", "deadline": "36h", "exchange_rates": {"EUR": 1.17},
 }  # fmt: skip
@@ -21,7 +22,8 @@ SERVING = {
     "peak_factor": 3, "ttft": "p95<500ms", "tpot": "50ms", "latency": "2.5s", "budget": "$2/gpu-hr",
     "have": "3x3090, a100", "reserve": "2GiB", "vendors": ["nvidia", "amd"], "exclude": ["h100"],
     "max_count": 8, "single_card": True, "max_power_w": "300W", "ecc": False, "form_factor": "pcie",
-    "frameworks": ["vllm"], "engine": "vllm", "criterion_weights": {"cost": 0.5, "speed": 0.25},
+    "frameworks": ["vllm"], "framework_licence": "permissive", "engine": "vllm",
+    "criterion_weights": {"cost": 0.5, "speed": 0.25},
     "tenants": 2, "isolation": "hardware", "cooling": "passive", "replicas": 2,
 }  # fmt: skip
 OTHERS = (
@@ -29,12 +31,14 @@ OTHERS = (
      "epochs": 3, "mean_len": 512, "optimizer": "adamw", "precision": "bf16", "global_batch": 64,
      "tp": 2, "pp": 1, "dp": 4, "zero_stage": 3, "recompute": "full", "micro_batch": 1, "grad_accum": 16,
      "seq_len": "8k"},
+    {"task": "finetune", "params": "7B", "method": "prefix", "prefix_tokens": 20, "offload": "params",
+     "host_memory": "512GB", "failures": "1/50000h", "checkpoint": "1h", "restart": "10min"},
     {"task": "video", "streams": "16 cameras 1080p@29.97", "codec": "h265", "interval": 2, "objects": 4.5,
      "secondary": ["resnet-18"], "secondary_interval": 10, "tracker": "iou", "encode": "av1", "dla": True,
      "load": "80%", "power_mode": "15W", "edge": True, "gpus": ["orin"]},
     {"task": "hpc", "flops": 1.23456789e18, "bytes": "1.5PB", "memory": "123456789", "kernel": "fft",
      "exchange": "5%", "fp64": True},
-    {"task": "inference", "params": "8x7b"},
+    {"task": "inference", "params": "8x7b", "throughput": "1500 tok/s"},
     {"task": "pretrain", "gmacs": "4.1G", "params": "25.6M", "family": "cnn", "activations": "11M",
      "image_size": 224, "batch": 32},
 )  # fmt: skip

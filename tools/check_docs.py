@@ -1,9 +1,9 @@
 """Check the documentation against the program; exit 1 with a sentence per fault.
 
-python tools/check_docs.py            fail where docs/cli.md, the manual page or README's accuracy table
-                                      is stale, a relative link is dead, a cited place in docs/ is
-                                      missing or a rule code is unused
-python tools/check_docs.py --write    write docs/cli.md, docs/man/gpuselect.1 and README's table first
+python tools/check_docs.py            fail where docs/cli.md, the manual page, or README's accuracy table
+                                      or its answer is stale, a relative link is dead, a cited place
+                                      in docs/ is missing or a rule code is unused
+python tools/check_docs.py --write    write docs/cli.md, docs/man/gpuselect.1 and README's parts first
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpuselect import recommend
 from gpuselect.cli.app import summaries
 from gpuselect.note_texts import note_texts
 from gpuselect.readers.catalog import load_catalog
+from gpuselect.report.console import Style
+from gpuselect.report.terminal import decision_text
 from gpuselect.rules import EXPLANATIONS
 from gpuselect.stability import EXPLAINED
 
@@ -55,6 +58,8 @@ SLICES = {
     "serving memory": "serving memory (in-sample)",
 }
 MARKED = re.compile(r"(<!-- accuracy -->\n).*?(<!-- /accuracy -->)", re.DOTALL)
+ANSWERED = re.compile(r"(<!-- answer -->\n).*?(<!-- /answer -->)", re.DOTALL)
+SHOWN, WIDTH = 13, 100  # lines of the answer: down to the seventh option
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 PLACE = re.compile(r"(docs/[\w.-]+\.md)(?:, (.+))?$")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -112,16 +117,26 @@ def accuracy_table() -> str:
     return ACCURACY_HEAD + "".join(rows[name] for name in SLICES if name in rows)
 
 
+def answer() -> str:
+    """The first lines of the answer that README shows, as on a terminal of `WIDTH` columns."""
+    work = {"params": "10B", "task": "training"}
+    text = decision_text(recommend(**work).decision, Style(width=WIDTH, unicode=True))
+    lines = [line.rstrip() for line in text.splitlines()[:SHOWN]]
+    command = "$ gpuselect recommend --params 10B --task training"
+    return "\n".join(["```console", command, *lines, "...", "```", ""])
+
+
 def readme() -> str:
-    """README with the present accuracy table between its marks."""
-    table = accuracy_table()
-    return MARKED.sub(lambda m: m[1] + table + m[2], README.read_text(encoding="utf-8"))
+    """README with the present accuracy table and answer between their marks."""
+    table, shown = accuracy_table(), answer()
+    text = MARKED.sub(lambda m: m[1] + table + m[2], README.read_text(encoding="utf-8"))
+    return ANSWERED.sub(lambda m: m[1] + shown + m[2], text)
 
 
-def stale_accuracy() -> Iterator[str]:
-    """A fault when README's table is not what docs/accuracy.md says."""
-    if accuracy_table() not in README.read_text(encoding="utf-8"):
-        yield "README's accuracy table is stale: run python tools/check_docs.py --write"
+def stale_readme() -> Iterator[str]:
+    """A fault when README's table or answer is not what docs/accuracy.md and the program say."""
+    if readme() != README.read_text(encoding="utf-8"):
+        yield "README's accuracy table or answer is stale: run python tools/check_docs.py --write"
 
 
 def pages() -> list[Path]:
@@ -189,7 +204,7 @@ def main() -> int:
         page, text = manual()
         page.parent.mkdir(exist_ok=True)
         page.write_text(text, encoding="utf-8")
-    checks = (stale_reference, stale_manual, stale_accuracy, dead_links, missing_places, unused_codes)
+    checks = (stale_reference, stale_manual, stale_readme, dead_links, missing_places, unused_codes)
     faults = [fault for check in checks for fault in check()]
     for fault in faults:
         print(fault, file=sys.stderr)

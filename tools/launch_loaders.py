@@ -1,6 +1,7 @@
 """Hand launch files to the real loaders of the tools; runs in the environment that `make launch-check` makes.
 
-python tools/launch_loaders.py DIR     every folder of DIR is one case of tools/launch_cases.py --write
+python tools/launch_loaders.py DIR              every folder of DIR is one case of launch_cases.py --write
+python tools/launch_loaders.py DIR --page FILE  also writes what each loader said as a page
 
 Accelerate, DeepSpeed and SkyPilot read their configuration; torchrun, accelerate launch and deepspeed
 parse the arguments that the scripts hand them; manifests are held against the schema of Kubernetes.
@@ -16,7 +17,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +153,100 @@ def checked(path: Path) -> Iterator[tuple[bool, str]]:
         yield True, said
 
 
+TEN = {
+    "pretrain-10b-64-h100": "Pretraining of a 10B model on 64 H100",
+    "qlora-70b-2-a6000": "QLoRA of a 70B model on two cards of 48 GB",
+    "lora-8b-4090": "LoRA of an 8B model on one RTX 4090",
+    "resnet-50-8-v100": "Training of ResNet-50 on eight V100",
+    "deepseek-v3-8-h200": "Serving of DeepSeek-V3 on eight H200",
+    "70b-awq-one-80gb": "Serving of a 70B model in AWQ on one card of 80 GB",
+    "llm-orin-nano": "A small model on an Orin Nano",
+    "8b-tpu-v5e": "Serving of an 8B model on TPU v5e",
+    "70b-mi300x": "Serving of a 70B model on MI300X",
+    "30-cameras-t4": "Thirty cameras on T4",
+}
+TEMPLATES = Path(__file__).resolve().parents[1] / "data/launch"
+PACKAGES = ("accelerate", "deepspeed", "skypilot", "kubernetes-validate", "torch")
+NAMES = {
+    accelerate_yaml: "Accelerate, `load_config_from_file`", deepspeed_json: "DeepSpeed, `DeepSpeedConfig`",
+    skypilot_yaml: "SkyPilot, `Task.from_yaml`",
+    kubernetes_yaml: f"schema of Kubernetes {KUBERNETES}, strict",
+    script: "parser of the program that the script starts",
+}  # fmt: skip
+INTRO = """# What the loaders said
+
+Written by `make launch-check`. The launch files of the cases in `tests/cases/launch.yaml` went through the
+tools' own readers on {day}: {packages} (CPU).
+**{accepted} files accepted, {refused} refused.** Nothing was started on accelerators.
+
+A file whose tool is not installed there is held, option by option, against a list that was read in the tool
+at the version and on the day shown (`data/launch/options`); every test run does that, and refuses an option
+that is not in the list. "Syntax only" is a short script that starts another file of its folder.
+"""
+Verdict = tuple[bool, str]
+
+
+def listed() -> set[tuple[str, str]]:
+    """Tool with version, and file, of the templates whose options are held against a recorded list."""
+    found = set()
+    for path in sorted(TEMPLATES.glob("*.yaml")):
+        template = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tool = f"{template['name']} {template['version']}"
+        found |= {(tool, part["path"]) for part in template["files"] if part.get("options")}
+    return found
+
+
+def recorded(folder: Path, lists: set[tuple[str, str]]) -> dict[str, str]:
+    """Where the options of each file were read, from the table of the README in its folder."""
+    found = {}
+    for line in (folder / "README.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) == 4 and (cells[1], cells[0]) in lists:
+            found[cells[0]] = f"recorded options of {cells[1]}, read {cells[3]}"
+    return found
+
+
+def page(folders: Sequence[Path], verdicts: dict[Path, Verdict]) -> str:
+    """What was said of every file, the ten workloads first."""
+    good = sum(accepted for accepted, _said in verdicts.values())
+    packages = ", ".join(f"{name} {version(name).partition('+')[0]}" for name in PACKAGES)
+    day = datetime.now(tz=UTC).date().isoformat()
+    parts = [INTRO.format(packages=packages, day=day, accepted=good, refused=len(verdicts) - good)]
+    known = listed()
+    order = [*TEN, *sorted(folder.name for folder in folders if folder.name not in TEN)]
+    for name in order:
+        folder = next(folder for folder in folders if folder.name == name)
+        lists = recorded(folder, known)
+        lines = [f"\n## {TEN.get(name, name)}\n", "| file | checked against | said |", "|---|---|---|"]
+        for path in sorted(folder.iterdir()):
+            if path.name == "README.md":
+                continue
+            if path in verdicts:
+                accepted, said = verdicts[path]
+                shown = ("accepted: " if accepted else "**refused**: ") + said
+                lines.append(f"| {path.name} | {NAMES[LOADERS[path.name]]} | {shown.replace('|', '/')} |")
+            else:
+                lines.append(f"| {path.name} | {lists.get(path.name, 'syntax only')} | |")
+        parts.append("\n".join(lines) + "\n")
+    return "".join(parts)
+
+
 def main() -> int:
     """Check every file below the folder given."""
     os.environ.setdefault("SKYPILOT_DISABLE_USAGE_COLLECTION", "1")
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    refused = accepted = 0
-    for path in sorted(Path(sys.argv[1]).glob("*/*")):
+    root, *rest = sys.argv[1:]
+    folders = sorted(path for path in Path(root).iterdir() if path.is_dir())
+    verdicts: dict[Path, Verdict] = {}
+    for path in (path for folder in folders for path in sorted(folder.iterdir())):
         for good, said in checked(path):
-            accepted += good
-            refused += not good
+            verdicts[path] = good, said
             print(f"{'ok  ' if good else 'FAIL'} {path.parent.name}/{path.name}: {said}")
-    print(f"{accepted} accepted, {refused} refused")
-    return 1 if refused or not accepted else 0
+    accepted = sum(good for good, _said in verdicts.values())
+    print(f"{accepted} accepted, {len(verdicts) - accepted} refused")
+    if rest[:1] == ["--page"]:
+        Path(rest[1]).write_text(page(folders, verdicts), encoding="utf-8")
+    return 1 if accepted < len(verdicts) or not accepted else 0
 
 
 if __name__ == "__main__":

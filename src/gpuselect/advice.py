@@ -99,7 +99,7 @@ def advised_option(
         explained = explained_choice(
             option.framework,
             site.accelerator,
-            framework_ask(candidate, site, job, workload),
+            framework_ask(candidate, site, job, workload, catalog),
             catalog,
             calibration,
         )

@@ -31,6 +31,7 @@ from gpuselect.selection import closest_late, ends, speed
 from gpuselect.sentences import sentence
 from gpuselect.stability import irrelevant, price_of_second, settle
 from gpuselect.tco import CostDefaults
+from gpuselect.tco.currency import in_dollars
 from gpuselect.units import GIB
 from gpuselect.verdicts import considered, memory_note, near_misses, none_note
 from gpuselect.workload import Workload
@@ -87,6 +88,7 @@ def recommend(
     nearest. `judgement` holds the profiles, those of data/profiles.yaml by default.
     """
     today = today or current_date()
+    workload = in_dollars(workload, catalog, today=today)
     if workload.series is not None:
         one, note = chosen_variant(
             workload, catalog,
@@ -171,6 +173,7 @@ def estimate(
 ) -> FitAnswer:
     """What the workload does on given hardware: fits or not, memory, best plan, speed, cost."""
     today = today or current_date()
+    workload = in_dollars(workload, catalog, today=today)
     if workload.series is not None:
         one, note = chosen_variant(
             workload, catalog,

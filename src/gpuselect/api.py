@@ -30,6 +30,7 @@ from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.model_files import with_model_file
 from gpuselect.readers.profiles import load_judgement
 from gpuselect.tco import CostDefaults
+from gpuselect.tco.currency import in_dollars
 from gpuselect.workload import Workload
 from gpuselect.workload_comparison import framework_rows, workload_rows
 
@@ -312,6 +313,7 @@ def _inputs(
     else:
         work = Workload.from_mapping({**(workload or {}), **keys})
     work, known = with_model_file(work, catalog or load_catalog(overlays=paths))
+    work = in_dollars(work, known, today=advisor.current_date())
     return (work, known, load_calibration(), load_defaults(overlays=paths)), paths
 
 

@@ -55,9 +55,16 @@ class TrainingConstants(_Section):
     adapter_host: Figure  # host time of a layer with adapters, against one without
     pcie_efficiency: Figure
     host_staged: Figure  # rate between consumer cards, which copy through the host, against PCIe peers
-    host_rate: Figure  # byte/s of one card's share of the host, for states that are offloaded
     exposed_cp: Figure
     overlap_gather: Figure
+
+
+class HostConstants(_Section):
+    """What the host of an accelerator does for states that are offloaded to it."""
+
+    server_rate: Figure  # byte/s of one node: the traffic of an optimizer on two sockets
+    desktop_rate: Figure  # the same of a desktop computer or workstation
+    buffers: Figure  # host memory with the buffers of the software, over the states alone
 
 
 class ServingConstants(_Section):
@@ -216,6 +223,7 @@ class NetworkConstants(_Section):
     overlap: Figure
     scale_loss: Figure
     live_activations: Figure
+    eager_memory: Figure  # what PyTorch holds at inference, over the tensors that are counted
     saved_activations: dict[str, Figure]  # copies of each element, by kind; `other` for the rest
     context_gib: Figure
     decode_pixels_per_s: dict[str, Figure]
@@ -309,6 +317,7 @@ class Calibration(_Section):
     launch: dict[str, Figure]
     engine_traits: dict[str, EngineTraits]
     memory: MemoryConstants
+    host: HostConstants
     network: NetworkConstants
     video: VideoConstants
     kernels: dict[str, KernelClass]

@@ -106,8 +106,8 @@ class Accelerator(Entry):
     """One exact variant of an accelerator. Rates are dense; absent means unknown.
 
     `link_*` is the accelerator-to-accelerator link (NVLink, Infinity Fabric, ICI ...), one direction
-    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what the driver
-    shows.
+    or both as the key says. `memory_gb` is the marketed size, `usable_memory_gib` what a program
+    can have.
     """
 
     vendor: str
@@ -244,7 +244,7 @@ class Framework(Entry):
     # train-network, infer-network: every other family
     families: tuple[NetworkFamily, ...] = ()
     version: Fact | None = None
-    licence: Fact | None = None
+    licence: Fact | None = None  # "A AND B" where parts differ; "other" is one that was not named
     min_compute_capability: Figure | None = None
     precisions: dict[str, Fact] = empty()
     weight_formats: dict[str, Fact] = empty()
@@ -272,6 +272,11 @@ class Framework(Entry):
     launch: tuple[str, ...] = ()
     good_for: Fact | None = None
     replaced_by: Fact | None = None
+
+    @property
+    def licences(self) -> tuple[str, ...]:
+        """Licences of all its parts; empty where none is known."""
+        return () if self.licence is None else tuple(str(self.licence).split(" AND "))
 
 
 class Optimisation(Entry):
@@ -305,6 +310,7 @@ class System(Entry):
     network_one_way_gb_s: Figure | None = None  # per accelerator, across nodes
     host_power_w: Figure | None = None  # host, fans and NICs of one node at load, without accelerators
     host_price_usd: Figure | None = None
+    host_memory_gb: Figure | None = None  # of one node
     peripheral: bool = False  # a card in somebody's host (true) or a system of its own (false)
 
 
@@ -379,6 +385,16 @@ class PastPrice:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeRate:
+    """One row of exchange_rates.csv: units of a currency for one euro on a day."""
+
+    currency: str
+    per_eur: float
+    as_of: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmbodiedCarbon:
     """One row of embodied_carbon.csv: carbon of making hardware [kg CO2e], for `n_accel` accelerators.
 
@@ -395,7 +411,7 @@ class EmbodiedCarbon:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything that the data folder says. Models and the last three tables are read when asked for."""
+    """Everything that the data folder says. Models and the last tables are read when asked for."""
 
     accelerators: Mapping[str, Accelerator]
     models: Mapping[str, Model]
@@ -409,6 +425,7 @@ class Catalog:
     price_history: Sequence[PastPrice] = ()
     embodied: Sequence[EmbodiedCarbon] = ()
     optimisations: Mapping[str, Optimisation] = field(default_factory=dict)
+    exchange_rates: Sequence[ExchangeRate] = ()
 
     @cached_property
     def prices_of(self) -> Mapping[str, tuple[Price, ...]]:

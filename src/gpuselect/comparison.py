@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from gpuselect.catalog import Accelerator, Catalog, Entry, Price, System
 from gpuselect.i18n import _
 from gpuselect.provenance import Fact, Figure
+from gpuselect.tco.prices import STALE_MONTHS, price_age_months
 
 # Properties of which less is better; of those in NEITHER neither is, of all other numbers more is.
 LESS = frozenset({
     "rent_usd_per_hour", "spot_usd_per_hour", "purchase_usd", "min_count", "per_hour_usd", "per_run_usd",
     "per_month_usd", "per_million_tokens_usd", "per_thousand_images_usd", "per_stream_month_usd",
-    "acquisition_usd", "kwh", "kwh_per_million_tokens", "kgco2e", "power_w", "node_power_w", "host_power_w",
+    "acquisition_usd", "kwh", "kwh_per_million_tokens", "kwh_per_thousand_images", "kgco2e", "power_w",
+    "node_power_w", "host_power_w",
     "host_price_usd", "memory_gib", "time_to_train_days", "run_time_h", "step_time_s", "ttft_ms", "tpot_ms",
     "latency_ms", "watts_per_stream", "warnings",
 })  # fmt: skip
@@ -284,5 +287,9 @@ def cheapest(hardware: str, prices: Sequence[Price], terms: frozenset[str]) -> P
 def _price_cell(price: Price | None) -> Cell:
     if price is None:
         return Cell()
-    place = " ".join(part for part in (price.provider, price.term, price.as_of) if part)
+    age = price_age_months(as_of=price.as_of, today=datetime.now(tz=UTC).date().isoformat())
+    date = price.as_of or _("undated")
+    if age is not None and age > STALE_MONTHS:
+        date = _("{date}, {age:.0f} months old").format(date=date, age=age)
+    place = " ".join(part for part in (price.provider, price.term, date) if part)
     return Cell(price.price / price.n_accel, None, "stated", place)

@@ -32,7 +32,7 @@ from gpuselect.tco.ownership import (
     payback_months,
 )
 from gpuselect.tco.places import Quantity
-from gpuselect.tco.prices import RENT_TERMS, STALE_MONTHS, cheapest, price_age_months
+from gpuselect.tco.prices import RENT_TERMS, STALE_MONTHS, cheapest, price_age_months, rent_rows
 from gpuselect.workload import Workload
 
 YEARS_SHOWN = 5
@@ -47,12 +47,13 @@ def detailed(
         return option
     hardware = option.accelerator
     system = next((s for s in catalog.systems.values() if hardware in s.accelerators), None)
+    terms = terms_of(workload, defaults, service=run_hours(option.performance) is None)
     purchase = None
     if cost.purchase is not None:
         purchase = bought(
-            catalog, defaults, hardware=hardware, count=option.count, system=system, today=today
-        )
-    terms = terms_of(workload, defaults, service=run_hours(option.performance) is None)
+            catalog, defaults, hardware=hardware, count=option.count, system=system, today=today,
+            spares=terms.spares, storage=workload.storage or 0.0,
+        )  # fmt: skip
     place = where(catalog, workload, defaults)
     deal = Deal(option, workload, catalog, defaults, terms, place, purchase, system)
     breakeven, regions = _breakeven(deal), _regions(deal)
@@ -105,6 +106,8 @@ def _parts(purchase: Purchase) -> tuple[tuple[str, float], ...]:
         (cards, purchase.accelerators),
         (_("servers around them"), purchase.servers),
         (_("network"), purchase.network),
+        (_("spares"), purchase.spares),
+        (_("storage"), purchase.storage),
     )
 
 
@@ -138,7 +141,10 @@ def _regions(deal: Deal) -> tuple[RegionPrice, ...]:
     option, offer = deal.option, deal.option.cost.offer
     if offer is None:
         return ()
-    rows = deal.catalog.memo.get(("rent", option.accelerator, deal.workload.region, offer.term), ())
+    rows = rent_rows(
+        prices=deal.catalog.prices_of.get(option.accelerator, ()), hardware=option.accelerator,
+        region=deal.workload.region, term=offer.term,
+    )  # fmt: skip
     per_node = int(deal.system.accelerators_per_node) if deal.system else 1
     together = min(option.count // option.plan.replicas, per_node)
     found = []
@@ -277,7 +283,10 @@ def price_notes(cost: Cost, *, today: str, services_asked: bool = False) -> list
         notes.append(Note("services-unknown", text))
     hours = cost.paid_hours_per_used_hour or 1.0
     if cost.basis == "rent" and paid.term == "spot":
-        text = _("spot machines can be taken away: {p:.1f} % more hours are counted for restarts")
+        text = _(
+            "spot machines can be taken away: {p:.1f} % more hours are counted for lost work and restarts "
+            "(--interruptions, --checkpoint, --restart)"
+        )
         notes.append(Note("spot-interruptions", text.format(p=100.0 * (hours - 1.0))))
     if cost.basis == "rent" and paid.term.startswith("reserved"):
         text = _("{term} is paid all the time: {h:.2f} hours for each used hour")
@@ -304,13 +313,17 @@ def cost_assumptions(
         c=terms.colocation,
     )  # fmt: skip
     flags = {
-        "--support": terms.support, "--licence": terms.licence, "--staff": terms.staff,
-        "--storage": workload.storage, "--egress": workload.egress,
+        "--support": terms.support, "--spares": terms.spares, "--licence": terms.licence,
+        "--staff": terms.staff, "--storage": workload.storage, "--egress": workload.egress,
     }  # fmt: skip
     left_out = [flag for flag, amount in flags.items() if not amount]
-    notes = [Note("default-energy", energy), Note("default-ownership", owned)]
+    share = defaults.serving_power_share if service else defaults.training_power_share
+    drawn = _(
+        "machines draw {p:.0f} % of the rating of cards and hosts ({low:.0f} to {high:.0f} % measured)"
+    ).format(p=100 * terms.load, low=100 * (share.low or share), high=100 * (share.high or share))
+    notes = [Note("default-energy", energy), Note("default-power", drawn), Note("default-ownership", owned)]
     if left_out:
-        text = _("not counted unless given: {flags}; taxes, spares and storage of your own never are")
+        text = _("not counted unless given: {flags}; taxes never are")
         notes.append(Note("not-counted", text.format(flags=_(", ").join(left_out))))
     return tuple(notes)
 

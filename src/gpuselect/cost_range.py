@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuselect.catalog import Catalog, System
-from gpuselect.costs import Purchase, Terms, fixed_costs, hourly_energy
+from gpuselect.costs import Purchase, Terms, fixed_costs, hourly_energy, node_count, paid_hours
 from gpuselect.decision import Cost, CostRange, Option, RegionPrice
 from gpuselect.i18n import _
 from gpuselect.provenance import Figure
@@ -19,6 +19,7 @@ from gpuselect.tco.uncertainty import Spread, percentiles, swings
 from gpuselect.workload import Workload
 
 DRAWS, SEED = 2000, 20261130
+MOST_HOURS = 20.0  # paid for a useful hour of spot machines; beyond it nobody waits
 METRICS = (  # the first that an option has
     "per_run_usd", "per_million_tokens_usd", "per_thousand_images_usd", "per_month_usd", "per_hour_usd",
 )  # fmt: skip
@@ -84,10 +85,11 @@ def range_of(deal: Deal, regions: Sequence[RegionPrice], today: str) -> CostRang
             else _rent_spread(deal.option.cost, regions)
         )
         hour = lambda x: x[_("price")]  # noqa: E731  one expression
+    spreads |= _interruptions(deal)
     usual = hour({name: spread.value for name, spread in spreads.items()})
 
     def cost(x: Mapping[str, Any]) -> Any:
-        return base * hour(x) / usual * x[_("speed")]
+        return base * hour(x) / usual * x[_("speed")] * x.get(_("interruptions"), 1.0)
 
     p10, p50, p90 = percentiles(cost, spreads, draws=DRAWS, seed=SEED)
     ends = tuple((name, float(low), float(high)) for name, low, high in swings(cost, spreads))
@@ -111,6 +113,23 @@ def _rent_spread(cost: Cost, regions: Sequence[RegionPrice]) -> Spread:
         return Spread(1.0, 1.0, 1.0)
     others = [r.per_hour_usd for r in regions if r.offer.provider != cost.offer.provider]
     return Spread(1.0, 1.0, max(1.0, min(others, default=0.0) / cost.rent_per_hour_usd))
+
+
+def _interruptions(deal: Deal) -> dict[str, Spread]:
+    """Hours paid on spot machines at few and at many interruptions, against those that are counted."""
+    cost, figure = deal.option.cost, deal.defaults.interruptions_per_day
+    if cost.basis != "rent" or cost.offer is None or cost.offer.term != "spot":
+        return {}
+    if deal.workload.interruptions is not None or figure.low is None or figure.high is None:
+        return {}
+    usual = cost.paid_hours_per_used_hour or 1.0
+    ends = []
+    for rate in (figure.low, figure.high):
+        asked = deal.workload.model_copy(update={"interruptions": rate})
+        nodes = node_count(deal.option.count, deal.system)
+        hours = paid_hours(deal.terms, "spot", nodes=nodes, workload=asked, defaults=deal.defaults)
+        ends.append(min(MOST_HOURS, hours or MOST_HOURS) / usual)
+    return {_("interruptions"): Spread(1.0, min(1.0, ends[0]), max(1.0, ends[1]))}
 
 
 def _owned_inputs(deal: Deal, today: str) -> dict[str, Spread]:
@@ -174,7 +193,7 @@ def _owned_hour(deal: Deal, names: Sequence[str]) -> Callable[[Mapping[str, Any]
         kwh = kw * v[_("PUE")]
         return ownership_per_hour(
             acquisition=price, energy_per_hour=kwh * (v[_("electricity")] + carbon),
-            fixed_per_year=kw * v[_("colocation")] * 12.0 + terms.support * price + other,
+            fixed_per_year=kw / terms.load * v[_("colocation")] * 12.0 + terms.support * price + other,
             years=terms.years, utilization=v[_("utilisation")], residual=v[_("resale")], rate=terms.rate,
         )  # fmt: skip
 

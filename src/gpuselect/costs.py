@@ -18,12 +18,13 @@ from gpuselect.tco.ownership import energy_kwh, interruption_loss, ownership_per
 from gpuselect.tco.places import Place, Quantity, by_name, place_of
 from gpuselect.tco.prices import (
     UnitPrice,
+    best_by_size,
     bill,
     cheapest,
     purchase_price,
     rent_rows,
 )
-from gpuselect.units import GB
+from gpuselect.units import GB, TB
 from gpuselect.workload import Workload
 
 
@@ -36,11 +37,13 @@ class Terms:
     rate: float  # cost of capital, a year
     residual: float  # share of the purchase that the resale brings at the end
     support: float  # share of the purchase, a year
+    spares: float  # bought beside what is used, share of the purchase
     licence: float  # a year and accelerator
     staff: float  # a year
     colocation: float  # kW and month
     carbon_price: float  # a tonne
     term: str  # of the rent
+    load: float  # power drawn, share of the rating
 
 
 def terms_of(workload: Workload, defaults: CostDefaults, *, service: bool) -> Terms:
@@ -54,11 +57,13 @@ def terms_of(workload: Workload, defaults: CostDefaults, *, service: bool) -> Te
         rate=float(defaults.cost_of_capital if workload.wacc is None else workload.wacc),
         residual=defaults.residual(years) if given is None else given,
         support=float(_first(workload.support, defaults.support_share_year)),
+        spares=workload.spares or 0.0,
         licence=workload.licence or 0.0,
         staff=workload.staff or 0.0,
         colocation=float(_first(workload.colocation, defaults.colocation_usd_kw_month)),
         carbon_price=workload.carbon_price or 0.0,
         term=workload.term or "on-demand",
+        load=float(defaults.serving_power_share if service else defaults.training_power_share),
     )
 
 
@@ -68,18 +73,20 @@ def _first(given: float | None, default: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What a deployment costs to buy [USD]: accelerators, the servers around them, the network."""
+    """What a deployment costs to buy [USD]: accelerators, servers around them, network, spares, storage."""
 
     row: Price
     with_server: bool  # the price of the accelerators holds the servers
     accelerators: float
     servers: float
     network: float
+    spares: float = 0.0
+    storage: float = 0.0
 
     @property
     def total(self) -> float:
         """Everything."""
-        return self.accelerators + self.servers + self.network
+        return self.accelerators + self.servers + self.network + self.spares + self.storage
 
 
 def offer_of(row: Price) -> Offer:
@@ -98,7 +105,7 @@ def node_count(count: int, system: System | None) -> int:
 def deployment_power(
     candidate: Candidate, site: Site, defaults: CostDefaults, *, serving: bool
 ) -> float | None:
-    """Power of the deployment at its load [W], None when the board power is unknown."""
+    """Power of the deployment at its load, hosts included [W]; None when the board power is unknown."""
     if site.accelerator.power_w is None:
         return None
     share = defaults.serving_power_share if serving else defaults.training_power_share
@@ -120,15 +127,16 @@ def rented(
     rows = catalog.memo.get(key)
     if rows is None:
         prices = catalog.prices_of.get(hardware, ())
-        rows = rent_rows(prices=prices, hardware=hardware, region=workload.region, term=term)
+        rows = best_by_size(rent_rows(prices=prices, hardware=hardware, region=workload.region, term=term))
         catalog.memo[key] = rows
     return cheapest(rows, count=count, together=together)
 
 
 def bought(
-    catalog: Catalog, defaults: CostDefaults, *, hardware: str, count: int, system: System | None, today: str
-) -> Purchase | None:
-    """Purchase of accelerators with servers and network; None when no price is known.
+    catalog: Catalog, defaults: CostDefaults, *, hardware: str, count: int, system: System | None, today: str,
+    spares: float = 0.0, storage: float = 0.0,
+) -> Purchase | None:  # fmt: skip
+    """Purchase: accelerators, servers, network, a share of spares, storage [B]; None when no price is known.
 
     A server factor is added around bare cards of a system with several; a network share where there is
     more than one node, unless one price holds them all.
@@ -146,14 +154,15 @@ def bought(
     in_one = with_server and row.row.n_accel >= count  # a rack comes with its own network
     share = float(defaults.network_share) if node_count(count, system) > 1 and not in_one else 0.0
     network = (cards + servers) * share / (1.0 - share)
-    return Purchase(row.row, with_server, cards, servers, network)
+    kept = storage / TB * float(defaults.storage_usd_tb)
+    return Purchase(row.row, with_server, cards, servers, network, spares * (cards + servers + network), kept)
 
 
 def where(
     catalog: Catalog, workload: Workload, defaults: CostDefaults, *, provider: str = "", region: str = ""
 ) -> Place:
     """Carbon, electricity and PUE: what the workload says, else the region's, else the defaults."""
-    base = tuple(float(f) for f in (defaults.carbon_g_kwh, defaults.electricity_usd_kwh, defaults.pue))
+    base = (defaults.carbon_g_kwh, defaults.electricity_usd_kwh, defaults.pue)
     given = (workload.carbon, workload.electricity, workload.pue)
     key = ("place", provider, region, workload.region, base, given)
     if key not in catalog.memo:
@@ -208,8 +217,11 @@ def services_per_hour(
 
 
 def fixed_costs(terms: Terms, *, acquisition: float, power: float, count: int) -> tuple[float, ...]:
-    """Paid whether the machines work or not: colocation, support, licences, staff [USD a year]."""
-    rack = power / 1000.0 * terms.colocation * 12.0
+    """Paid whether the machines work or not: colocation, support, licences, staff [USD a year].
+
+    A rack is paid for the rating of what stands in it, not for the `power` drawn.
+    """
+    rack = power / terms.load / 1000.0 * terms.colocation * 12.0
     return rack, terms.support * acquisition, terms.licence * count, terms.staff
 
 
@@ -266,7 +278,10 @@ def cost_of(
         if workload.have:
             owned = sum(hourly_energy(terms, place, power))
         else:
-            purchase = bought(catalog, defaults, hardware=hardware, count=count, system=system, today=today)
+            purchase = bought(
+                catalog, defaults, hardware=hardware, count=count, system=system, today=today,
+                spares=terms.spares, storage=workload.storage or 0.0,
+            )  # fmt: skip
         if purchase is not None:
             owned = owned_per_hour(terms, place, acquisition=purchase.total, power=power, count=count)
     basis = _basis(
@@ -330,8 +345,9 @@ def energy_of(
     power: float | None,
     hours: float | None,
     tokens_per_hour: float | None,
+    samples_per_hour: float | None = None,
 ) -> Energy:
-    """Energy and carbon of the run, or of a month of service, where the machines stand."""
+    """Energy and carbon of the run, or of a month of service, where the machines stand; per unit too."""
     span = hours or HOURS_PER_MONTH * terms.utilization
     offer = cost.offer if cost.basis == "rent" else None
     place = where(
@@ -342,15 +358,21 @@ def energy_of(
     life = terms.years * HOURS_PER_YEAR * terms.utilization
     share = None if made is None else count * span / life
     kwh = None if power is None else energy_kwh(power=power, hours=span, pue=place.pue.value)
-    unit = None if kwh is None or not tokens_per_hour else kwh / (tokens_per_hour * span) * 1e6
     grams = place.carbon_g_kwh.value
+    units = tokens_per_hour * span / 1e6 if tokens_per_hour else (samples_per_hour or 0.0) * span / 1e3
+    unit = None if kwh is None or not units else kwh / units
+    emitted = None if unit is None else unit * grams / 1000.0
+    whole = None if made is None or share is None else made.kg * share
     return Energy(
         power_w=power,
         kwh=kwh,
         kgco2e=None if kwh is None else kwh * grams / 1000.0,
-        kwh_per_million_tokens=unit,
-        kgco2e_per_million_tokens=None if unit is None else unit * grams / 1000.0,
-        embodied_kgco2e=None if made is None or share is None else made.kg * share,
+        kwh_per_million_tokens=unit if tokens_per_hour else None,
+        kgco2e_per_million_tokens=emitted if tokens_per_hour else None,
+        kwh_per_thousand_images=None if tokens_per_hour else unit,
+        kgco2e_per_thousand_images=None if tokens_per_hour else emitted,
+        embodied_kgco2e=whole,
+        embodied_kgco2e_per_unit=None if whole is None or not units else whole / units,
         embodied_low_kgco2e=None if made is None or share is None else made.low * share,
         embodied_high_kgco2e=None if made is None or share is None else made.high * share,
         embodied_scope="" if made is None else made.scope,

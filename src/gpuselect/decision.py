@@ -35,6 +35,7 @@ class MemoryFit:
     usable_gib: float
     breakdown_gib: Mapping[str, float]
     state: str
+    host_gib: float = 0.0  # of the host, for each accelerator: states that are offloaded
 
     @property
     def headroom_pct(self) -> float:
@@ -51,6 +52,7 @@ class FrameworkChoice:
     why: str
     launch: tuple[str, ...] = ()
     version: str = ""
+    licence: str = ""  # empty where it is unknown
     criteria: Mapping[str, float] = field(default_factory=dict)  # shares of 1; only of the option shown first
     total: float = 0.0
     alternative_id: str = ""
@@ -180,9 +182,12 @@ class Energy:
     kgco2e: float | None = None
     kwh_per_million_tokens: float | None = None
     kgco2e_per_million_tokens: float | None = None
+    kwh_per_thousand_images: float | None = None
+    kgco2e_per_thousand_images: float | None = None
     embodied_kgco2e: float | None = None
     embodied_low_kgco2e: float | None = None
     embodied_high_kgco2e: float | None = None
+    embodied_kgco2e_per_unit: float | None = None  # million tokens, else thousand images
     embodied_scope: str = ""  # server | card
     place: Place | None = None  # carbon of the grid, electricity and PUE that were taken
 

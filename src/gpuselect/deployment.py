@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuselect.calibration import Calibration, EngineTraits, serving_class
 from gpuselect.catalog import Accelerator, Catalog, Framework, System, WeightFormat
@@ -15,14 +15,14 @@ from gpuselect.framework_choice import ENGINE_KEYS, able_on, ranked
 from gpuselect.frameworks import Ask, refusal
 from gpuselect.hpc_job import hpc_precision, slow_fp64, wants_ecc
 from gpuselect.i18n import _
-from gpuselect.job import ServingJob, TrainingJob
-from gpuselect.names import resolve_accelerator, resolve_framework
+from gpuselect.job import ServingJob, TrainingJob, asked_weights
+from gpuselect.names import allowed_licences, resolve_accelerator, resolve_framework
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.network_sites import network_precision, network_site
 from gpuselect.power_modes import at_power, mode_missing, whole_card
 from gpuselect.rules import Demands, reject
 from gpuselect.search import Site, site_counts
-from gpuselect.units import GIB
+from gpuselect.units import GB, GIB
 from gpuselect.video_sites import HPC_SOFTWARE, hpc_site, video_gap, video_site
 from gpuselect.workload import Workload
 
@@ -119,7 +119,7 @@ def _on_card(accelerator: Accelerator, job: Job, workload: Workload) -> str:
 
 def card_precision(accelerator: Accelerator, precision: str, workload: Workload) -> str:
     """The compute precision on this card: defaults fall back to 16 bit, and to fp16 where bf16 is missing."""
-    chosen = workload.weights if workload.task == "inference" else workload.precision
+    chosen = asked_weights(workload) if workload.task == "inference" else workload.precision
     narrow = workload.task == "inference" and precision in ("fp8", "fp4")
     if narrow and chosen is None and peak_tflops(accelerator, precision) is None:
         precision = "bf16"
@@ -149,6 +149,7 @@ def build_field(
     systems = system_of(catalog)
     _method, family = method_and_family(job)
     wanted = frozenset(resolve_framework(n, catalog).id for n in _wanted_frameworks(workload))
+    licences = allowed_licences(workload.framework_licence, catalog)
     sites, frameworks, rejections = [], {}, {}
     for entry in catalog.accelerators.values():
         if fixed is not None and entry.id not in fixed:
@@ -156,7 +157,7 @@ def build_field(
         accelerator = view(at_power(entry, workload.power_mode, workload.max_power_w))
         ask = Ask(
             demands.method, family, demands.weights, _on_card(accelerator, job, workload), wanted=wanted,
-            tp=int(workload.tp or 1), heads=_heads(job), deployment=target_of(workload),
+            tp=int(workload.tp or 1), heads=_heads(job), deployment=target_of(workload), licences=licences,
         )  # fmt: skip
         able = able_on(accelerator, ask, catalog, calibration)
         own_code = isinstance(job, HpcJob) and bool(HPC_SOFTWARE & set(accelerator.software))
@@ -189,6 +190,9 @@ def _task_rule(
         note = video_gap(accelerator, job, calibration)
     if note is None and isinstance(job, HpcJob):
         note = slow_fp64(accelerator, job)
+    if note is None and workload.offload not in (None, "none") and accelerator.unified_memory:
+        text = _("card and host share one memory: moving states frees nothing")
+        note = Note("offload-unified", text)
     return note
 
 
@@ -213,8 +217,6 @@ def _wanted_frameworks(workload: Workload) -> tuple[str, ...]:
 
 
 def _renamed(demands: Demands, names: frozenset[str]) -> Demands:
-    from dataclasses import replace
-
     return replace(demands, gpus=names, named=names, exclude=frozenset(), vendors=frozenset())
 
 
@@ -240,7 +242,7 @@ def _site(
     counts = site_counts(system, max_count=job.max_count, fixed=fixed)
     if isinstance(job, TrainingJob):
         dev = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
-        return None if dev is None else Site(accelerator, system, dev, counts, precision=precision)
+        return None if dev is None else _training_site(accelerator, system, dev, counts, precision, workload)
     engine = best_engine(able, accelerator, catalog, calibration, several=max(counts) > 1)
     rate = engine_precision(
         engine, precision, weights=job.weights.id, fp4="fp4" in accelerator.dense_tflops
@@ -258,6 +260,18 @@ def _site(
         weight_bytes=job.weight_bytes,
         precision=precision,
     )  # fmt: skip
+
+
+def _training_site(
+    accelerator: Accelerator, system: System | None, dev: Device, counts: tuple[int, ...], precision: str,
+    workload: Workload,
+) -> Site:  # fmt: skip
+    """The site with the memory of its hosts, infinite where nobody says; one's own is no slice."""
+    known = system.host_memory_gb if system is not None else None
+    limit = float("inf") if known is None else float(known) * GB
+    if workload.host_memory is not None:
+        limit, dev = workload.host_memory, replace(dev, host_shared=1)
+    return Site(accelerator, system, dev, counts, precision=precision, host_bytes=limit)
 
 
 def best_engine(

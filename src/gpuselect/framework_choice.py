@@ -60,7 +60,7 @@ def able_on(
         found = eligible(
             frameworks=catalog.frameworks.values(), accelerator=accelerator, method=ask.method,
             weights=ask.weights, wanted=ask.wanted, family=ask.family, precision=ask.precision, tp=ask.tp,
-            heads=ask.heads, deployment=ask.deployment,
+            heads=ask.heads, deployment=ask.deployment, licences=ask.licences,
         )  # fmt: skip
         catalog.memo[key] = made_for(found, accelerator, ask, catalog, calibration)
     return list(catalog.memo[key])
@@ -176,7 +176,7 @@ def named(framework: Framework, why: str, *, plan: Plan, model_name: str, nodes:
     """The choice with its launch command; `explained_choice` adds what a reader of the answer needs."""
     return FrameworkChoice(
         id=framework.id, name=framework.name, why=why, launch=_launch(framework, plan, model_name, nodes),
-        version=str(framework.version or ""),
+        version=str(framework.version or ""), licence=str(framework.licence or ""),
     )  # fmt: skip
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from gpuselect.catalog import Accelerator, Framework
 from gpuselect.decision import Note
 from gpuselect.i18n import _, labelled
-from gpuselect.plan import Plan
+from gpuselect.plan import OFFLOADS, Plan
 
 SUPPORT_ORDER = {"yes": 0, "community": 1, "experimental": 2}
-TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "train-network"})
+TRAINS = frozenset({"pretrain", "full", "lora", "qlora", "prefix", "train-network"})
 PRECISION_NAMES = {"tf32": "fp32", "mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}
 NEXT_FORMATS: Mapping[str, tuple[str, ...]] = {  # what stands in for a format, the nearest first
     "nvfp4": ("mxfp4", "int4-awq", "int4-gptq", "fp8", "q4_k_m", "fp16"),
@@ -41,7 +41,7 @@ class Ask:
     tp: int = 1
     heads: int = 0
     deployment: str = ""  # server, cluster, edge, mobile, desktop
-    licences: frozenset[str] = frozenset()  # words, one of which the licence must hold
+    licences: frozenset[str] = frozenset()  # names; those of all its parts must be among them
     wanted: frozenset[str] = frozenset()
 
 
@@ -150,8 +150,7 @@ def missing_parallelism(framework: Framework, needs: Iterable[str]) -> list[str]
 
 def _wish_gate(framework: Framework, ask: Ask) -> Note | None:
     """Licence and deployment target."""
-    licence = (framework.licence or "").lower()
-    if ask.licences and not any(word in licence for word in ask.licences):
+    if ask.licences and not (framework.licences and ask.licences.issuperset(framework.licences)):
         return Note("licence-excluded", _("licence: {name}").format(name=framework.licence or _("unknown")))
     if ask.deployment and framework.deployment and ask.deployment not in framework.deployment:
         text = _("is made for {known}, not for {target}")
@@ -173,10 +172,12 @@ def eligible(
     tp: int = 1,
     heads: int = 0,
     deployment: str = "",
+    licences: frozenset[str] = frozenset(),
 ) -> list[Framework]:
     """Frameworks that pass the gates known before a plan is: best supported first."""
     ask = Ask(
-        method, family, weights, precision, tp=tp, heads=heads, wanted=wanted, deployment=deployment
+        method, family, weights, precision, tp=tp, heads=heads, wanted=wanted, deployment=deployment,
+        licences=licences,
     )  # fmt: skip
     found = [framework for framework in frameworks if gate(framework, accelerator, ask) is None]
     return sorted(found, key=lambda framework: support(framework, accelerator))
@@ -248,7 +249,7 @@ def alternative(
 
 def rows(framework: Framework, method: str) -> float:
     """Measured rows of the method's kind."""
-    kind = "finetune" if method in ("full", "lora", "qlora") else method
+    kind = "finetune" if method in ("full", "lora", "qlora", "prefix") else method
     return float(framework.measured_rows.get(kind, 0.0))
 
 
@@ -269,8 +270,10 @@ def _nearest_width(
 
 
 def parallel_needs(plan: Plan) -> tuple[str, ...]:
-    """Names of the parallelism that a plan uses: dp, zero1, zero3, tp, pp, ep, cp."""
+    """Names of the parallelism that a plan uses: dp, zero1, zero3, tp, pp, ep, cp, and what it offloads."""
     needs = [name for name in ("tp", "pp", "ep", "cp", "dp") if getattr(plan, name) > 1]
     if plan.zero_stage and plan.dp > 1:
         needs.append(f"zero{plan.zero_stage}")
+    if plan.offload:
+        needs.append(f"offload-{OFFLOADS[plan.offload]}")
     return tuple(needs)

@@ -13,6 +13,7 @@ from gpuselect.decision import Change, Limit
 from gpuselect.deployment import Field
 from gpuselect.estimate.devices import usable_bytes
 from gpuselect.estimate.memory import training_memory
+from gpuselect.estimate.memory_recipe import ADAPTERS
 from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import Job
@@ -154,8 +155,9 @@ def _training_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[s
         yield "recompute", _("full recomputation of activations"), change(update={"recompute": "full"})
     if workload.zero_stage is not None and workload.zero_stage < 3:
         yield "zero-stage", _("ZeRO stage 3"), change(update={"zero_stage": 3})
-    if job.method not in ("lora", "qlora") and workload.optimizer in (None, "adam", "adamw"):
+    if job.method not in ADAPTERS and workload.optimizer in (None, "adam", "adamw"):
         yield "optimizer", _("8-bit Adam"), change(update={"optimizer": "adamw-8bit"})
+    yield from _offload_settings(workload, job)
     for step in range(1, HALVINGS):
         length = job.seq_len >> step
         if length < 128:
@@ -168,6 +170,20 @@ def _training_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[s
                 method={"lora": "LoRA", "qlora": "QLoRA"}[method],
                 old={"full": _("full fine-tuning"), "lora": "LoRA"}[job.method],
             ), change(update={"method": method})  # fmt: skip
+
+
+def _offload_settings(workload: Workload, job: TrainingJob) -> Iterator[tuple[str, str, Workload]]:
+    """States on the host, sharded as they must be: those of the optimizer, then the weights as well."""
+    if workload.offload not in (None, "none") or job.method == "qlora":
+        return
+    free = {"zero_stage": None, "pp": None}
+    levels = {
+        "optimizer": _("optimizer states on the host"),
+        "params": _("weights and optimizer states on the host"),
+    }
+    for level, text in levels.items():
+        if level == "params" or job.method not in ADAPTERS:  # adapters have hardly any states
+            yield "offload", text, workload.model_copy(update={"offload": level, **free})
 
 
 def _serving_settings(workload: Workload, job: ServingJob) -> Iterator[tuple[str, str, Workload]]:

@@ -19,10 +19,12 @@ from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
 from gpuselect.names import resolve_format, resolve_model
 from gpuselect.quantities import format_count
+from gpuselect.units import HOURS
 from gpuselect.workload import Workload
 
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
 DEFAULT_SEQ_LEN = 4096
+PREFIX_TOKENS = 20  # as usual examples have; an assumption that the answer lists
 DEFAULT_DEADLINE_S = 30 * 86_400.0
 # words of a model's native precision -> weight format; experts, which are most of a mixture, come first
 NATIVE_FORMATS = (
@@ -47,6 +49,8 @@ class TrainingJob:
     deadline_given: bool
     max_count: int
     label: str
+    failures: float = 0.0  # of one accelerator, an hour
+    lost_h: float = 0.0  # for each failure [h]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,19 @@ def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[
     return shape, f"{params.total / 1e9:.4g}B", [Note("typical-shape", text)]
 
 
+def context_notes(shape: Shape, length: int) -> list[Note]:
+    """A note where sequences are longer than the model was made for; none where that is not known.
+
+    >>> from gpuselect.estimate.shape import typical_decoder
+    >>> [n.text for n in context_notes(typical_decoder(params=7e9), 200_000)]
+    ['200000 tokens are more than the context of the model, 131072: it needs training for that']
+    """
+    if not 0 < shape.max_context < length:
+        return []
+    text = _("{n} tokens are more than the context of the model, {most}: it needs training for that")
+    return [Note("context-exceeded", text.format(n=length, most=shape.max_context))]
+
+
 def training_job(
     workload: Workload, catalog: Catalog, calibration: Calibration
 ) -> tuple[TrainingJob, list[Note]]:
@@ -106,20 +123,24 @@ def training_job(
     method = "pretrain" if pretrain else (workload.method or "full")
     if not pretrain and workload.method is None:
         notes.append(Note("default-method", _("full fine-tuning (--method lora or qlora is cheaper)")))
+    if method == "qlora" and workload.offload == "params":
+        raise InputError(_("4-bit weights stay on the card: --method lora, or --offload optimizer"))
     precision = workload.precision or "bf16"
     if workload.precision is None:
         notes.append(Note("default-precision", _("bf16 mixed precision with fp32 master weights")))
     if workload.optimizer is None:
         notes.append(Note("default-optimizer", _("AdamW optimizer")))
-    seq_len = workload.seq_len or _default_seq_len(workload, pretrain, notes)
+    seq_len = workload.seq_len or _default_seq_len(workload, shape, pretrain, notes)
     tokens = _tokens(workload, shape, seq_len, pretrain, notes)
     global_batch = workload.global_batch or _default_batch(shape, seq_len, pretrain, notes)
+    if not pretrain and workload.model is not None:
+        notes += context_notes(shape, seq_len)
     job = TrainingJob(
         shape=shape,
         recipe=training_recipe(
             shape=shape, method=method, precision=precision, fused=pretrain,
             optimizer=workload.optimizer or "adamw", lora_rank=workload.lora_rank or 16,
-            calibration=calibration,
+            calibration=calibration, prefix_tokens=_prefix_tokens(workload, method, notes),
         ),
         method=method,
         precision=precision,
@@ -131,6 +152,8 @@ def training_job(
         deadline_given=workload.deadline is not None,
         max_count=workload.max_count or (1 if workload.single_card else 1024 if pretrain else 64),
         label=label,
+        failures=workload.failures or 0.0,
+        lost_h=_lost_hours(workload),
     )  # fmt: skip
     if workload.max_count is None and not workload.single_card:
         notes.append(Note("default-max-count", _("at most {n} accelerators").format(n=job.max_count)))
@@ -145,8 +168,25 @@ def training_job(
     return job, notes
 
 
-def _default_seq_len(workload: Workload, pretrain: bool, notes: list[Note]) -> int:
-    length = int(workload.mean_len or (DEFAULT_SEQ_LEN if pretrain else 2048))
+def _prefix_tokens(workload: Workload, method: str, notes: list[Note]) -> int:
+    """Virtual tokens of prefix tuning; 20 by default."""
+    if method == "prefix" and workload.prefix_tokens is None:
+        notes.append(Note("default-prefix", _("{n} virtual tokens in each layer").format(n=PREFIX_TOKENS)))
+    return workload.prefix_tokens or PREFIX_TOKENS
+
+
+def _lost_hours(workload: Workload) -> float:
+    """What a failure costs [h]: half a checkpoint interval and the restart."""
+    if not workload.failures:
+        return 0.0
+    if workload.checkpoint is None or workload.restart is None:
+        raise InputError(_("--failures goes with --checkpoint and --restart: what a failure costs"))
+    return (workload.checkpoint / 2.0 + workload.restart) / HOURS
+
+
+def _default_seq_len(workload: Workload, shape: Shape, pretrain: bool, notes: list[Note]) -> int:
+    usual = DEFAULT_SEQ_LEN if pretrain else 2048
+    length = int(workload.mean_len or min(usual, shape.max_context or usual))
     notes.append(Note("default-seq-len", _("sequences of {n} tokens").format(n=length)))
     return length
 
@@ -189,7 +229,9 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
     notes.append(
         Note(
             "default-batch",
-            _("{n} sequences ({m:.2g}M tokens) per optimizer step").format(n=batch, m=batch * seq_len / 1e6),
+            _("{n} sequences ({m} tokens) per optimizer step").format(
+                n=batch, m=format_count(batch * seq_len, digits=2)
+            ),
         )
     )
     return int(batch)
@@ -229,12 +271,33 @@ def native_format(model: Model | None) -> str:
     return next((name for word, name in NATIVE_FORMATS if word in words), "")
 
 
+STORED_AS = {"tf32": "fp32", "fp16_acc16": "fp16", "fp4": "nvfp4"}  # arithmetic -> format of the weights
+
+
+def asked_weights(workload: Workload) -> str | None:
+    """Weight format that a served decoder is asked for: a --precision alone means the weights, too.
+
+    >>> asked_weights(Workload(task="inference", precision="fp8"))
+    'fp8'
+    """
+    if workload.weights is not None or workload.precision is None:
+        return workload.weights
+    return STORED_AS.get(workload.precision, workload.precision)
+
+
 def _weights(workload: Workload, catalog: Catalog, notes: list[Note]) -> WeightFormat:
     """The format asked for, else the one the model was published in, else bf16."""
+    asked = asked_weights(workload)
+    if asked is not None and workload.weights is None:
+        text = _("--precision {p} is read as weights in {format}").format(p=workload.precision, format=asked)
+        notes.append(Note("precision-as-weights", text))
+    elif workload.precision is not None:
+        text = _("the format of the weights decides the arithmetic: --precision {p} is not used")
+        notes.append(Note("precision-as-weights", text.format(p=workload.precision)))
     native = native_format(resolve_model(workload.model, catalog)) if workload.model else ""
-    meant = workload.weights == "int4" and native == "int4-experts"  # a width alone: as published
-    if workload.weights is not None and not meant:
-        return resolve_format(workload.weights, catalog)
+    meant = asked == "int4" and native == "int4-experts"  # a width alone: as published
+    if asked is not None and not meant:
+        return resolve_format(asked, catalog)
     if native:
         found = resolve_format(native, catalog)
         text = _("{name} weights, as the model was published").format(name=found.name)
@@ -260,9 +323,9 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
                 _("{i} input and {o} output tokens").format(i=input_tokens, o=output_tokens),
             )
         )
-    rate = workload.request_rate
-    if rate is None and workload.demand is not None:
-        rate = workload.demand / (input_tokens + output_tokens) * (workload.peak_factor or 1.0)
+    if workload.model is not None:
+        notes += context_notes(shape, input_tokens + output_tokens)
+    rate = _request_rate(workload, input_tokens=input_tokens, output_tokens=output_tokens)
     concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
     if workload.concurrency is None and not workload.users:
         notes.append(Note("default-concurrency", _("8 concurrent sequences")))
@@ -282,6 +345,16 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
         percentile=_percentile(workload.percentile), percentile_given=workload.percentile is not None,
     )  # fmt: skip
     return job, notes
+
+
+def _request_rate(workload: Workload, *, input_tokens: int, output_tokens: int) -> float | None:
+    """Requests per second at the peak: as given, or from tokens in and out, or from tokens written."""
+    rate = workload.request_rate
+    if rate is None and workload.throughput is not None:
+        rate = workload.throughput / output_tokens
+    if rate is None and workload.demand is not None:
+        rate = workload.demand / (input_tokens + output_tokens)
+    return None if rate is None else rate * (workload.peak_factor or 1.0)
 
 
 def _percentile(text: str | None) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
+from gpuselect.costs import terms_of
 from gpuselect.decision import Note, Option
 from gpuselect.deployment import Field, build_field
 from gpuselect.errors import InputError
@@ -32,21 +33,36 @@ from gpuselect.options import build_option
 from gpuselect.ranking import Ranking, rank, stretch_of
 from gpuselect.score import Judgement
 from gpuselect.search import Found, Site, search_serving, search_training
-from gpuselect.selection import select
+from gpuselect.selection import ends, select
 from gpuselect.tco import CostDefaults
+from gpuselect.tco.currency import in_dollars
 from gpuselect.tenancy import search_shared
 from gpuselect.video_job import video_job
 from gpuselect.workload import Workload, pins
+from gpuselect.workload_scope import unread_keys
 
 
 def resolve_job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
-    """The workload in numbers, with the assumptions that were made."""
+    """The workload in numbers, with the assumptions that were made and the keys that it does not read."""
+    job, notes = _job(workload, catalog, calibration)
+    return job, [*unread_keys(workload, job), *notes]
+
+
+def _job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
+    if workload.offload not in (None, "none") and workload.task not in ("pretrain", "finetune"):
+        raise InputError(_("--offload moves training states: it goes with --task pretrain or finetune"))
+    if workload.failures and workload.task not in ("pretrain", "finetune"):
+        raise InputError(_("--failures is about training runs: it goes with --task pretrain or finetune"))
     if workload.task == "video":
         return video_job(workload, catalog, calibration)
     if workload.task == "hpc":
         return hpc_job(workload, calibration)
     network = network_model(workload, catalog)
     if network is not None:
+        if workload.failures:
+            raise InputError(_("--failures is for decoders, not for {model}").format(model=network.id))
+        if workload.offload not in (None, "none"):
+            raise InputError(_("--offload is for decoders, not for {model}").format(model=network.id))
         return network_job(workload, network)
     if workload.task == "inference":
         return serving_job(workload, catalog)
@@ -100,10 +116,11 @@ def options_of(
     calibration: Calibration, defaults: CostDefaults, today: str,
 ) -> list[Option]:  # fmt: skip
     """Every fitting candidate as a complete option."""
+    terms = terms_of(workload, defaults, service=not ends(job))
     return [
         build_option(
             candidate, field.sites[candidate.site], job=job, workload=workload, catalog=catalog,
-            calibration=calibration, defaults=defaults, today=today,
+            calibration=calibration, defaults=defaults, terms=terms, today=today,
             frameworks=field.frameworks[field.sites[candidate.site].accelerator.id],
         )
         for candidate in found.fitting
@@ -129,6 +146,7 @@ def judge(
 ) -> Judged:  # fmt: skip
     """Search, cost and rank. `before` is an earlier run that differs in money only: its search is reused."""
     assumptions: Sequence[Note]
+    workload = in_dollars(workload, catalog, today=today)
     if before is None:
         job, assumptions = resolve_job(workload, catalog, calibration)
         fixed = {resolve_accelerator(n, catalog)[0].id: count for count, n in workload.have or ()}

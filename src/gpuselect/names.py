@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from gpuselect.catalog import Accelerator, Catalog, Framework, Model, WeightFormat
 from gpuselect.errors import InputError
-from gpuselect.i18n import _
+from gpuselect.i18n import _, labelled
 
 PREFIXES = frozenset({
     "nvidia", "geforce", "tesla", "amd", "instinct", "radeon", "intel", "google", "aws", "huawei",
     "cloud",
 })  # fmt: skip
+PERMISSIVE = ("Apache-", "MIT", "BSD-")  # beginnings of licences that ask for little more than a notice
 FAMILIES = ("rtx", "gtx", "rx", "jetson", "apple", "quadro", "tpu", "ascend")
 
 
@@ -143,6 +144,38 @@ def accuracy_text(model: Model) -> str:
 def resolve_framework(name: str, catalog: Catalog) -> Framework:
     """The framework of an id or alias; InputError with near matches."""
     return _by_alias(_("framework"), name, catalog.frameworks, "frameworks")  # type: ignore[return-value]
+
+
+def allowed_licences(names: Iterable[str], catalog: Catalog) -> frozenset[str]:
+    """Licences that a requirement allows, as the catalog writes them; empty where every one is allowed.
+
+    `permissive` stands for Apache-2.0, MIT and BSD. The beginning of a name is enough; InputError with near
+    matches.
+    """
+    key = ("licences", tuple(names))
+    if key not in catalog.memo:
+        known = sorted({name for f in catalog.frameworks.values() for name in f.licences})
+        found: set[str] = set()
+        for name in key[1]:
+            found |= set() if name == "any" else _licences_of(name, known)
+        catalog.memo[key] = frozenset() if "any" in key[1] else frozenset(found)
+    allowed: frozenset[str] = catalog.memo[key]
+    return allowed
+
+
+def _licences_of(name: str, known: Sequence[str]) -> set[str]:
+    if name == "permissive":
+        return {licence for licence in known if licence.startswith(PERMISSIVE)}
+    wanted = re.sub(r"[^a-z0-9]", "", name)
+    matching = {licence for licence in known if re.sub(r"[^a-z0-9]", "", licence.lower()).startswith(wanted)}
+    if not wanted or not matching:
+        spelled = {licence.lower(): licence for licence in ("any", "permissive", *known)}
+        near = get_close_matches(name, spelled, n=1, cutoff=0.5)
+        hint = _("; did you mean {near}?").format(near=spelled[near[0]]) if near else ""
+        text = _("unknown licence {name!r}{hint} (known: {known})")
+        listed = _(", ").join(spelled.values())
+        raise InputError(labelled("framework_licence", text.format(name=name, hint=hint, known=listed)))
+    return matching
 
 
 def resolve_format(name: str, catalog: Catalog) -> WeightFormat:

@@ -209,8 +209,9 @@ def _rate(workload: Workload, network: Network) -> float | None:
     peak = workload.peak_factor or 1.0
     if workload.request_rate is not None:
         return workload.request_rate * peak
-    if workload.demand is not None and network.generated:
-        return workload.demand / network.generated * peak
+    tokens = workload.throughput or workload.demand
+    if tokens is not None and network.generated:
+        return tokens / network.generated * peak
     return None
 
 

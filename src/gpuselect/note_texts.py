@@ -40,6 +40,7 @@ DEFAULTS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "default-optimizer": (("--optimizer",), MEMORY),
     "default-ownership": (("--years", "--utilization", "--residual", "--wacc", "--colocation"), COST),
     "default-precision": (("--precision",), MEMORY),
+    "default-prefix": (("--prefix-tokens",), TRAINING),
     "default-samples": (("--samples", "--epochs"), NETWORKS),
     "default-secondary-interval": (("--secondary-interval",), VIDEO),
     "default-seq-len": (("--seq-len",), MEMORY),
@@ -53,6 +54,26 @@ NOTES: Mapping[str, Explanation] = {
     "read-as": Explanation(
         "A form with two readings, or a unit that was not written: the message says which was taken.",
         "docs/glossary.md", "Write the unit, or the number in full.",
+    ),
+    "no-effect": Explanation(
+        "Keys were given that this kind of work does not read; the answer is the same without them.",
+        "docs/cli.md, `gpuselect recommend`", "Leave them out, or name another --task.",
+    ),
+    "precision-as-weights": Explanation(
+        "Of a served decoder the format of the weights decides what is stored and multiplied, so a "
+        "--precision alone is read as that format.",
+        "docs/methodology.md, serving", "--weights names the format.",
+    ),
+    "context-exceeded": Explanation(
+        "Prompt and answer, or the training sequences, are longer than the model was made for. Memory and "
+        "time are estimated all the same.",
+        "`max_context` of data/models.yaml", "Shorter sequences, or a model with a longer context.",
+    ),
+    "default-power": Explanation(
+        "Energy is charged at a share of the rating of cards and hosts that measured runs drew; the message "
+        "gives the share and its range.",
+        "data/defaults.yaml, training_power_share and serving_power_share; docs/methodology.md, cost",
+        "Give other shares in an overlay (defaults.yaml).",
     ),
     "variant-assumed": Explanation(
         "A bare name of a card is read as its declared default variant.",

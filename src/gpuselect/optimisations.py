@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import Any
 
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.effects import Effect, capped, slowed
 from gpuselect.estimate.devices import device, peak_tflops
-from gpuselect.estimate.memory import Memory, Recipe, saved_activation_bytes, training_memory
-from gpuselect.estimate.memory_recipe import WIDE, training_recipe
+from gpuselect.estimate.memory import Memory, Recipe, block_layers, training_memory
+from gpuselect.estimate.memory_recipe import ADAPTERS, WIDE, training_recipe
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.training import Method, StepTime, step_time
 from gpuselect.frameworks import Ask, gate, hardware_gate, parallel_needs, rows
 from gpuselect.i18n import _
-from gpuselect.job import TrainingJob
-from gpuselect.plan import RECOMPUTE, ZERO_BUBBLE, Plan
+from gpuselect.job import PREFIX_TOKENS, TrainingJob
+from gpuselect.names import allowed_licences
+from gpuselect.plan import BLOCKS, FULL, ON_THE_HOST, RECOMPUTE, ZERO_BUBBLE, Plan
 from gpuselect.search import Site, method_of
 from gpuselect.units import GIB
 from gpuselect.workload import Workload
@@ -70,6 +70,7 @@ class Run:
             shape=self.job.shape, method=self.job.method, precision=precision or self.job.precision,
             fused=self.job.fused if fused is None else fused, optimizer=self.workload.optimizer or "adamw",
             lora_rank=self.workload.lora_rank or 16, calibration=self.calibration, flash=flash,
+            prefix_tokens=self.workload.prefix_tokens or PREFIX_TOKENS,
         )  # fmt: skip
 
     def device(self, precision: str) -> Device | None:
@@ -131,7 +132,7 @@ def fp8_training(run: Run) -> Effect | None:
     """8-bit products of the linear layers against 16-bit ones."""
     eight = run.device("fp8")
     in_use = run.job.precision == "fp8"
-    if eight is None or run.job.precision in WIDE or run.job.method in ("lora", "qlora"):
+    if eight is None or run.job.precision in WIDE or run.job.method in ADAPTERS:
         return None
     narrow = run.device("bf16" if in_use else run.site.precision)
     if narrow is None or (not in_use and run.site.precision not in ("bf16", "fp16")):
@@ -140,6 +141,7 @@ def fp8_training(run: Run) -> Effect | None:
     ask = Ask(
         run.job.method, precision="fp8", parallel=parallel_needs(run.plan), tp=int(run.plan.tp),
         heads=int(run.job.shape.n_heads),
+        licences=allowed_licences(run.workload.framework_licence, run.catalog),
     )  # fmt: skip
     card = run.site.accelerator
     able = [f for f in run.catalog.frameworks.values() if f.precisions and gate(f, card, ask) is None]
@@ -159,10 +161,10 @@ def recompute(run: Run) -> Effect | None:
     """The plan's gradient checkpointing against keeping everything; full where none is used."""
     level = int(run.plan.recompute)
     if level:
-        code = f"recompute-{RECOMPUTE[level]}"
+        code = "recompute-sqrt" if level == BLOCKS else f"recompute-{RECOMPUTE[level]}"
         return _both(run, code, _("{level} recomputation").format(level=_(RECOMPUTE[level])), in_use=True,
                      recompute=0)  # fmt: skip
-    return _both(run, "recompute-full", _("full recomputation"), in_use=False, recompute=2)
+    return _both(run, "recompute-full", _("full recomputation"), in_use=False, recompute=FULL)
 
 
 def recompute_selective(run: Run) -> Effect | None:
@@ -174,30 +176,18 @@ def recompute_selective(run: Run) -> Effect | None:
 
 
 def recompute_sqrt(run: Run) -> Effect | None:
-    """Checkpoints every sqrt(L) layers against one per layer: L/s inputs and s whole layers are alive.
+    """A checkpoint every few layers against one per layer: fewer inputs, more whole layers alive.
 
     One segment is computed anew at a time (arXiv 1604.06174, section 4); time as with one per layer.
     """
-    layers = int(run.job.shape.n_layers) // int(run.plan.pp)
-    segment = isqrt(layers)
-    if int(run.plan.recompute) != RECOMPUTE.index("full") or segment < 2:
+    if int(run.plan.recompute) != FULL:
         return None
-    terms: dict[str, Any] = {"shape": run.job.shape, "recipe": run.job.recipe, "seq_len": run.job.seq_len}
-    inputs = float(saved_activation_bytes(plan=run.plan, **terms))
-    everything = float(saved_activation_bytes(plan=replace(run.plan, recompute=0), **terms))
-    saved = inputs * (1.0 - 1.0 / segment)
-    flying = float(min(int(run.plan.pp), int(run.plan.grad_accum)))
-    more = everything / flying / layers * (segment - 1)  # layers of the segment beyond the one alive anyway
-    need = total(run.memory())
-    slack = float(run.calibration.memory.fragmentation)
-    seconds = total(run.step())
-    return Effect(
-        "recompute-sqrt",
-        _("a checkpoint every {n} layers").format(n=segment),
-        memory=(need, need + slack * (more - saved)),
-        seconds=(seconds, seconds),
-        in_use=False,
-    )  # fmt: skip
+    plan = replace(run.plan, recompute=BLOCKS)
+    layers = block_layers(shape=run.job.shape, plan=plan, recipe=run.job.recipe, seq_len=run.job.seq_len)
+    if layers < 2:
+        return None
+    what = _("a checkpoint every {n} layers").format(n=int(layers))
+    return _both(run, "recompute-sqrt", what, in_use=False, recompute=BLOCKS)
 
 
 def accumulation(run: Run) -> Effect | None:
@@ -238,18 +228,16 @@ def higher_zero_stage(run: Run) -> Effect | None:
 
 def optimizer_offload(run: Run) -> Effect | None:
     """Optimizer states in host memory: their bytes leave the card, the host updates them."""
-    memory = run.memory()
-    states = float(memory.optimizer) * float(run.calibration.memory.fragmentation)
-    if not states or run.job.method in ("lora", "qlora"):
+    card = run.site.accelerator
+    if run.job.method in ADAPTERS or int(run.plan.pp) > 1 or card.unified_memory:
         return None
-    slow = run.step(method=replace(method_of(run.job), offload=True))
-    return Effect(
-        "optimizer-offload",
-        _("optimizer states on the host"),
-        memory=(total(memory), total(memory) - states),
-        seconds=(total(run.step()), total(slow)),
-        in_use=False,
-    )  # fmt: skip
+    level = int(run.plan.offload)
+    if level:
+        what = _("{what} on the host").format(what=_(ON_THE_HOST[level]))
+        return _both(run, "optimizer-offload", what, in_use=True, offload=0)
+    what = _("optimizer states on the host")
+    stage = max(int(run.plan.zero_stage), 2)
+    return _both(run, "optimizer-offload", what, in_use=False, offload=1, zero_stage=stage)
 
 
 def parallel_layout(run: Run) -> Effect | None:

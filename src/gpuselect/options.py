@@ -7,16 +7,18 @@ from dataclasses import replace
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.cost_detail import price_notes
-from gpuselect.costs import cost_of, deployment_power, energy_of, node_count, terms_of
+from gpuselect.costs import Terms, cost_of, deployment_power, energy_of, node_count
 from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Note, Option
 from gpuselect.deployment import covered, method_and_family, target_of
+from gpuselect.estimate.offload import cards_of_host
 from gpuselect.framework_choice import best, named, training_why
 from gpuselect.frameworks import Ask, parallel_needs
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.names import allowed_licences
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.plan import ON_THE_HOST, RECOMPUTE, Plan
 from gpuselect.search import TIGHT_FROM, Candidate, Site
 from gpuselect.tco import CostDefaults
 from gpuselect.units import GIB
@@ -49,7 +51,35 @@ def memory_fit(candidate: Candidate) -> MemoryFit:
         usable_gib=candidate.usable / GIB,
         breakdown_gib={key: float(value) / GIB for key, value in parts.items() if value},
         state=fit_state(float(memory.total), candidate.usable),
+        host_gib=float(memory.host) / GIB,
     )
+
+
+def host_need(candidate: Candidate, site: Site, calibration: Calibration) -> float:
+    """Host memory that a node needs for the offloaded states of its cards [B], with buffers."""
+    cards = min(int(candidate.plan.count), int(site.device.per_node))
+    return float(candidate.memory.host) * float(calibration.host.buffers) * cards
+
+
+def offload_notes(candidate: Candidate, site: Site, calibration: Calibration) -> tuple[Note, ...]:
+    """What waits on the host, what it needs there, and what it costs in the step."""
+    if not candidate.plan.offload or candidate.step is None:
+        return ()
+    step, what = candidate.step, ON_THE_HOST[int(candidate.plan.offload)]
+    known = site.host_bytes < float("inf")
+    cards = float(cards_of_host(plan=candidate.plan, device=site.device))
+    share = site.host_bytes * min(int(candidate.plan.count), int(site.device.per_node)) / cards
+    text = _(
+        "{what} on the host: {need:.0f} GiB of host memory in each node{limit}; the update takes "
+        "{update:.0%} of the step, transfers that nothing hides {moved:.0%}"
+    ).format(
+        what=_(what), need=host_need(candidate, site, calibration) / GIB,
+        limit=_(", {has:.0f} GiB are there").format(has=share / GIB) if known else _(" (size not known)"),
+        update=float(step.optimizer) / float(step.total), moved=float(step.offload) / float(step.total),
+    )  # fmt: skip
+    tight = known and host_need(candidate, site, calibration) > share
+    short = _("host memory is tight: the states fit, half as much again for buffers does not")
+    return (Note("offload", text), *((Note("host-memory-tight", short),) if tight else ()))
 
 
 def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
@@ -90,10 +120,13 @@ def warnings_of(
     return tuple(notes)
 
 
-def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload) -> Ask:
+def framework_ask(candidate: Candidate, site: Site, job: Job, workload: Workload, catalog: Catalog) -> Ask:
     """What a job and its plan ask of a framework on a site."""
     method, family = method_and_family(job)
-    ask = Ask(method, family, deployment=target_of(workload))
+    ask = Ask(
+        method, family, deployment=target_of(workload),
+        licences=allowed_licences(workload.framework_licence, catalog),
+    )  # fmt: skip
     plan = candidate.plan
     if isinstance(job, ServingJob):
         return replace(
@@ -127,7 +160,7 @@ def _framework(
             rate=float(calibration.engines.get(site.engine_id, 1.0))
         )
         return named(engine, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
-    ask = framework_ask(candidate, site, job, workload)
+    ask = framework_ask(candidate, site, job, workload, catalog)
     library = best(frameworks, site.accelerator, ask, catalog, calibration)
     why = training_why(library, candidate.plan)
     return named(library, why, plan=candidate.plan, model_name=job.label, nodes=nodes)
@@ -142,6 +175,7 @@ def build_option(
     catalog: Catalog,
     calibration: Calibration,
     defaults: CostDefaults,
+    terms: Terms,
     frameworks: list[Framework],
     today: str,
 ) -> Option:
@@ -155,18 +189,18 @@ def build_option(
     power = deployment_power(candidate, site, defaults, serving=hours is None)
     if isinstance(job, VideoJob) and power is not None:
         performance["watts_per_stream"] = Estimate(*[float(power) / job.streams / tenants] * 3)
-    terms = terms_of(workload, defaults, service=hours is None)
+    samples = None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s")
     cost = cost_of(
         candidate, site, terms=terms, workload=workload, catalog=catalog, defaults=defaults, hours=hours,
         tokens_per_hour=per_hour.get("output_tok_s"),
-        samples_per_hour=None if hours else per_hour.get("images_per_s") or per_hour.get("requests_per_s"),
+        samples_per_hour=samples,
         streams=float(tenants * job.streams) if isinstance(job, VideoJob) else None, power=power,
         today=today,
     )  # fmt: skip
     energy = energy_of(
         site.accelerator, cost, terms=terms, workload=workload, catalog=catalog, defaults=defaults,
         count=int(candidate.plan.count), power=power, hours=hours,
-        tokens_per_hour=per_hour.get("output_tok_s"),
+        tokens_per_hour=per_hour.get("output_tok_s"), samples_per_hour=samples,
     )  # fmt: skip
     return Option(
         accelerator=site.accelerator.id,
@@ -184,6 +218,7 @@ def build_option(
         cost=cost,
         energy=energy,
         warnings=load_notes(candidate, job)
+        + offload_notes(candidate, site, calibration)
         + video_notes(candidate, job, site, calibration)
         + tenant_notes(site, tenants)
         + warnings_of(
@@ -205,6 +240,8 @@ def plan_sentence(option: Option) -> str:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
         parts.append(_("{kind} recompute").format(kind=_(RECOMPUTE[int(plan.recompute)])))
+    if plan.offload:
+        parts.append(_("{what} on the host").format(what=_(ON_THE_HOST[int(plan.offload)])))
     if plan.replicas > 1:
         parts.append(_("{count} replicas").format(count=plan.replicas))
     return _(", ").join(parts) or _("one accelerator")

@@ -35,7 +35,13 @@ ROOM = 4  # as many times the accelerators of the answer may be taken for twice 
 SLACK = 1.05  # of the time of the first option, which twice the cards miss by a little
 LOWEST_DEADLINE = 1.0  # [s]
 MODES = ("server", "offline")
-METHODS = {"pretrain": "pretrain", "full": "full-ft", "lora": "lora", "qlora": "qlora"}  # as the rows say it
+METHODS = {
+    "pretrain": "pretrain",
+    "full": "full-ft",
+    "lora": "lora",
+    "qlora": "qlora",
+    "prefix": "lora",
+}  # as the rows say it
 # families of the catalog that the measured rows name otherwise
 ROW_FAMILIES: Mapping[str, Sequence[str]] = {
     "detector": ("cnn", "other"), "diffusion-dit": ("diffusion",), "diffusion-unet": ("diffusion",),

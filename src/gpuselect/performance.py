@@ -8,7 +8,9 @@ from typing import cast
 from gpuselect.calibration import Calibration, Quantiles
 from gpuselect.decision import Estimate, Note
 from gpuselect.deployment import covered
+from gpuselect.estimate.goodput import goodput
 from gpuselect.estimate.hpc import Run
+from gpuselect.estimate.memory_recipe import ADAPTERS
 from gpuselect.estimate.serving import Serving
 from gpuselect.estimate.shape import training_flops
 from gpuselect.estimate.training import StepTime, mfu
@@ -23,6 +25,7 @@ from gpuselect.video_sites import decoders_of, dla_gain
 
 TIGHT_STREAMS = 0.9  # feasibility study, section 8: a tenth of the capacity is kept free
 MOST_STREAMS = 1e5  # a larger limit is none
+MEASURED_PIPELINES = ("deepstream", "tensorrt")
 
 
 def rate(value: float, quantiles: Quantiles) -> Estimate:
@@ -41,21 +44,24 @@ def training_performance(
     """Step time, throughput, MFU and time to train with intervals."""
     step = cast("StepTime", candidate.step)
     known = covered(site.accelerator, calibration)
-    adapter = job.method in ("lora", "qlora")
-    kind = "moe" if job.shape.n_experts else job.method if adapter else "dense"
+    adapter = job.method in ADAPTERS
+    own = "lora" if job.method == "prefix" else job.method  # nobody measured it
+    kind = "moe" if job.shape.n_experts else own if adapter else "dense"
     quantiles = calibration.quantiles[f"training-{kind if known or adapter else 'uncovered'}"]
     seconds, count = float(step.total), float(candidate.plan.count)
     step_tokens = float(job.global_batch * job.seq_len)
     tokens_per_s = step_tokens / seconds
     flops = float(training_flops(shape=job.shape, tokens=step_tokens, seq_len=job.seq_len))
     utilisation = float(mfu(flops=flops, seconds=seconds, count=count, peak=float(site.device.peak)))
+    useful = float(goodput(count=count, failures=job.failures, lost=job.lost_h))
+    shares = {"goodput": Estimate(useful, useful, useful)} if job.failures else {}
     return {
         "step_time_s": duration(seconds, quantiles),
         "tokens_per_s": rate(tokens_per_s, quantiles),
         "tokens_per_s_per_accelerator": rate(tokens_per_s / count, quantiles),
         "mfu": rate(utilisation, quantiles),
-        "time_to_train_days": duration(job.tokens / tokens_per_s / 86_400.0, quantiles),
-    }
+        "time_to_train_days": duration(job.tokens / tokens_per_s / useful / 86_400.0, quantiles), **shares,
+    }  # fmt: skip
 
 
 def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[str, Estimate]:
@@ -101,11 +107,12 @@ def load_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
 def step_shares(candidate: Candidate) -> dict[str, float]:
     """Terms of the step time in seconds."""
     step = cast("StepTime", candidate.step)
+    away = {"offload": step.offload} if candidate.plan.offload else {}
     return {
         "linear": step.linear, "attention": step.attention, "elementwise": step.elementwise,
         "tensor_parallel": step.tensor_parallel, "expert_parallel": step.expert_parallel,
         "host": step.host, "bubble": step.bubble, "gradient_sync": step.gradient_sync,
-        "optimizer": step.optimizer,
+        "optimizer": step.optimizer, **away,
     }  # fmt: skip
 
 
@@ -171,6 +178,9 @@ def video_notes(candidate: Candidate, job: Job, site: Site, calibration: Calibra
     if decoders_of(site.accelerator)[1] and site.accelerator.family != "edge":
         text = _("its decode engines were not counted: one is assumed")
         notes.append(Note("decoder-assumed", text))
+    if "cuda" in site.accelerator.software and site.engine_id not in MEASURED_PIPELINES:
+        text = _("the rates are those of pipelines in TensorRT: none in {name} was measured")
+        notes.append(Note("pipeline-unmeasured", text.format(name=site.engine_id or _("another framework"))))
     return tuple(notes)
 
 

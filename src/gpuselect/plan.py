@@ -16,13 +16,19 @@ import numpy as np
 
 from gpuselect.i18n import N_
 
-RECOMPUTE = (N_("none"), N_("selective"), N_("full"))
+RECOMPUTE = (N_("none"), N_("selective"), N_("full"), N_("blocks"))
+FULL, BLOCKS = RECOMPUTE.index("full"), RECOMPUTE.index("blocks")
 SCHEDULES = ("1f1b", "zero-bubble")
 ZERO_BUBBLE = SCHEDULES.index("zero-bubble")
+OFFLOADS = ("none", "optimizer", "params")  # what waits in the memory of the host
+ON_THE_HOST = ("", N_("optimizer"), N_("weights and optimizer"))  # the same in words
+OFFLOADED_OPTIMIZER, OFFLOADED_PARAMS = 1, 2
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL = (1, 2, 4, 8, 16, 32)
 MICRO_BATCHES = (1, 2, 4, 8)
 VIRTUAL_STAGES = (4, 5, 3, 2)  # tried in this order
+UNEVEN = 1.125  # the largest stage of a pipeline against the mean one
+OFFLOAD_STAGES = {OFFLOADED_OPTIMIZER: [2, 3], OFFLOADED_PARAMS: [3]}  # ZeRO; DeepSpeed, Parameter offloading
 LONG_RUN = 16  # micro-batches per stage from which the bubble is below 7 %
 
 
@@ -43,6 +49,7 @@ class Plan:
     replicas: Any = 1
     virtual: Any = 1  # stages of the pipeline that one rank holds, interleaved
     schedule: Any = 0  # index into SCHEDULES
+    offload: Any = 0  # index into OFFLOADS
 
 
 AS_ROW = attrgetter(*(f.name for f in fields(Plan)))
@@ -97,39 +104,67 @@ def training_plans(
 ) -> list[Plan]:
     """Every valid training plan for `count` accelerators.
 
-    tp divides the heads and stays inside the fast domain, pp divides the layers, ep divides the
-    experts and the data-parallel width, and micro_batch * dp * grad_accum = global_batch exactly.
-    Where a pipeline would idle long, interleaved stages are tried beside plain ones.
+    tp divides the heads and stays inside the fast domain, pp splits the layers evenly or nearly so, ep
+    divides the experts and the data-parallel width, and micro_batch * dp * grad_accum = global_batch exactly.
+    Where a pipeline would idle long, interleaved stages are tried beside plain ones. With offload the
+    states that are sharded wait on the host: ZeRO-2 or 3, weights with ZeRO-3 only, no pipeline, and tensor
+    parallelism only where it is pinned: the frameworks that offload leave it to the model's code.
     """
     plans = []
+    cp, offload = pins.get("cp", 1), pins.get("offload", 0)
+    max_tp = 1 if offload else max_tp
     tps = [pins["tp"]] if "tp" in pins else [t for t in TENSOR_PARALLEL if t <= max_tp]
     pps = [pins["pp"]] if "pp" in pins else list(PIPELINE_PARALLEL if allow_pp else (1,))
     batches = [pins["micro_batch"]] if "micro_batch" in pins else list(MICRO_BATCHES)
     recomputes = [pins["recompute"]] if "recompute" in pins else [0, 1, 2]
-    cp = pins.get("cp", 1)
     for tp, pp, micro_batch in product(tps, pps, batches):
-        if count % (tp * pp * cp) or n_heads % tp or n_layers % pp:
+        if count % (tp * pp * cp) or n_heads % tp or layers_of_stages(n_layers, pp) is None:
             continue
         dp = count // (tp * pp * cp)
         accum, rest = divmod(global_batch, dp * micro_batch)
-        if rest or accum < 1 or (pp > 1 and accum < pp):
+        if rest or accum < 1 or (pp > 1 and (accum < pp or offload)):
             continue
         if pins.get("dp", dp) != dp or pins.get("grad_accum", accum) != accum:
             continue
         for ep, zero, virtual, recompute in product(
             _expert_widths(n_experts=n_experts, dp=dp, tp=tp, pins=pins),
             _zero_stages(dp=dp, pp=pp, pins=pins),
-            _virtual_stages(layers=n_layers // pp, pp=pp, accum=accum, pins=pins),
+            _virtual_stages(layers=_interleaved_layers(n_layers, pp), pp=pp, accum=accum, pins=pins),
             recomputes,  # innermost: the plan before it is the same with less of it
         ):
             plans.append(
                 Plan(
                     count=count, tp=tp, pp=pp, dp=dp, ep=ep, cp=cp, zero_stage=zero,
                     recompute=recompute, micro_batch=micro_batch, grad_accum=accum, virtual=virtual,
-                    schedule=pins.get("schedule", 0),
+                    schedule=pins.get("schedule", 0), offload=offload,
                 )
             )  # fmt: skip
     return plans
+
+
+def layers_of_stages(n_layers: int, pp: int) -> tuple[int, int, int] | None:
+    """Layers of the first, of each middle and of the last stage; None where no split is nearly even.
+
+    The ends, which hold embedding and head, take fewer layers where the number does not divide, as Llama
+    3 405B did with 126 layers on 16 stages (arXiv 2407.21783, section 3.3.2).
+
+    >>> layers_of_stages(126, 16), layers_of_stages(80, 8), layers_of_stages(80, 32)
+    ((7, 8, 7), (10, 10, 10), None)
+    """
+    most = -(-n_layers // pp)
+    ends = n_layers - most * (pp - 2)
+    if n_layers % pp == 0:
+        return most, most, most
+    if ends < 2 or most * pp > UNEVEN * n_layers:  # one layer for each end
+        return None
+    return -(-ends // 2), most, ends // 2
+
+
+def _interleaved_layers(n_layers: int, pp: int) -> int:
+    """Layers of a stage that interleaving may divide, embedding and head counted as one each where needed."""
+    if n_layers % pp == 0:
+        return n_layers // pp
+    return (n_layers + 2) // pp if (n_layers + 2) % pp == 0 else 1
 
 
 def _virtual_stages(*, layers: int, pp: int, accum: int, pins: Mapping[str, int]) -> tuple[int, ...]:
@@ -155,8 +190,12 @@ def _expert_widths(*, n_experts: int, dp: int, tp: int, pins: Mapping[str, int])
 
 
 def _zero_stages(*, dp: int, pp: int, pins: Mapping[str, int]) -> list[int]:
+    allowed = OFFLOAD_STAGES.get(pins.get("offload", 0))
     if "zero_stage" in pins:
-        return [pins["zero_stage"]]
+        stage = pins["zero_stage"]
+        return [stage] if allowed is None or stage >= allowed[0] else []
+    if allowed is not None:
+        return allowed[:1] if dp == 1 else allowed
     if dp == 1:
         return [0]
     return [1] if pp > 1 else [1, 3]

@@ -58,6 +58,29 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "docs/methodology.md, memory",
         "More accelerators (--max-count), --recompute full, --method lora or qlora, a smaller format.",
     ),
+    "host-memory-exceeded": Explanation(
+        "With --offload, states of the optimizer (16 bytes per parameter, 18 with the weights) wait on the "
+        "host: the host of the system, or the share of it that is rented with the cards, does not hold them.",
+        "DeepSpeed documentation, Memory Requirements; `host_memory_gb` of data/systems.yaml",
+        "More cards or nodes, --optimizer sgd, or the real size with --host-memory.",
+    ),
+    "host-memory-tight": Explanation(
+        "The host holds the states that are offloaded, but not half as much again: DeepSpeed's documentation "
+        "adds that factor for buffers and calls it conservative.",
+        "DeepSpeed documentation, Memory Requirements, general RAM",
+        "More nodes, or a host with more memory.",
+    ),
+    "offload": Explanation(
+        "What waits on the host, the memory that each node needs for it with half as much again for buffers, "
+        "and its share of the step: the update on the host's processors, and transfers that nothing hides. "
+        "The rate of the host is that of a two-socket node, or of a desktop.",
+        "arXiv 2101.06840 and 2104.07857; docs/methodology.md, memory",
+        "Leave --offload out, or --host-memory for the memory of your own machine.",
+    ),
+    "offload-unified": Explanation(
+        "Card and host share one memory, so that states which move to the host free nothing.",
+        "`unified_memory` of the catalog entry", "Leave --offload out.",
+    ),
     "no-valid-plan": Explanation(
         "No layout divides heads, layers and batch evenly over the allowed accelerators with the pins given.",
         "docs/methodology.md, plans",
@@ -222,6 +245,10 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "No measurement of this accelerator is behind the constants; its class predicts it.",
         "data/calibration.yaml", "Measure one run and compare.",
     ),
+    "pipeline-unmeasured": Explanation(
+        "Cameras were measured with DeepStream and TensorRT only; another framework is taken to be as fast.",
+        "data/deepstream_streams.csv", "Measure one pipeline, or allow DeepStream.",
+    ),
     "legacy-part": Explanation(
         "The part is still sold or rented but superseded: supply and spare parts end, and new releases of "
         "CUDA, TensorRT or ROCm drop the oldest generations first.",
@@ -268,7 +295,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "licence-excluded": Explanation(
         "The licence is not among those asked for, or unknown.",
-        "`licence` of data/frameworks.yaml", "Allow it, or take another framework.",
+        "`licence` of data/frameworks.yaml, from licence files",
+        "Allow it with --framework-licence, or take another framework.",
     ),
     "deployment-unsupported": Explanation(
         "The framework is not made for this deployment target.",

@@ -16,6 +16,8 @@ from gpuselect.catalog import Accelerator, System
 from gpuselect.estimate.devices import device_table
 from gpuselect.estimate.hpc import Run
 from gpuselect.estimate.memory import Memory, serving_memory, training_memory
+from gpuselect.estimate.memory_recipe import ADAPTERS
+from gpuselect.estimate.offload import cards_of_host
 from gpuselect.estimate.queueing import Load, load_of, running_batch
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.serving import (
@@ -55,6 +57,7 @@ class Site:
     encode_pixels_per_s: float = float("inf")  # of all encode engines; infinite: nothing is encoded
     share: str = ""  # what one tenant gets of a shared card, in words
     dla_gain: float = 1.0  # rate of the detector with the DLA engines, against without
+    host_bytes: float = float("inf")  # memory of the host of a node; infinite where it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ def training_grid(
 def method_of(job: TrainingJob) -> Method:
     """What the step time needs to know of the method."""
     return Method(
-        fused=job.fused, frozen_base=job.method in ("lora", "qlora"), quantised=job.method == "qlora",
+        fused=job.fused, frozen_base=job.method in ADAPTERS, quantised=job.method == "qlora",
         wide=job.precision in ("fp32", "tf32"),
     )  # fmt: skip
 
@@ -155,6 +158,8 @@ def search_training(
     )  # fmt: skip
     memory = as_arrays(memory, len(plans.count))
     fits = memory.total[picked] <= usable
+    if pins.get("offload"):
+        fits &= host_fits(sites, index, take(plans, picked), take(memory, picked))
     misses = nearest_misses(index, plans, memory, usable, fits, picked)
     if not fits.any():
         return Found((), *misses)
@@ -180,6 +185,13 @@ def lighter_need(plans: Plan, need: np.ndarray) -> np.ndarray:
     level = np.asarray(plans.recompute)
     same = np.concatenate([[False], level[1:] == level[:-1] + 1])
     return np.where(same, np.concatenate([[np.inf], need[:-1]]), np.inf)
+
+
+def host_fits(sites: Sequence[Site], index: np.ndarray, plan: Plan, memory: Memory) -> np.ndarray:
+    """True where what waits on the host fits its memory, or where that memory is not known."""
+    cards = cards_of_host(plan=plan, device=device_table([s.device for s in sites], index))
+    limit = np.array([s.host_bytes for s in sites])[index]
+    return np.asarray(memory.host * cards <= limit)
 
 
 def best_rows(index: np.ndarray, count: np.ndarray, cost: np.ndarray) -> np.ndarray:

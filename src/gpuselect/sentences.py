@@ -9,7 +9,7 @@ from gpuselect.quantities import format_count
 
 METHODS = {
     "pretrain": N_("Pretraining"), "full": N_("Full fine-tuning of"), "lora": N_("LoRA fine-tuning of"),
-    "qlora": N_("QLoRA fine-tuning of"),
+    "qlora": N_("QLoRA fine-tuning of"), "prefix": N_("Prefix tuning of"),
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def _serving(job: ServingJob) -> str:
         label=job.label, weights=job.weights.id, i=job.input_tokens, o=job.output_tokens
     )
     if job.request_rate is not None:
-        return text + _(", {rate:.3g} requests/s").format(rate=job.request_rate)
+        return text + _(", {rate} requests/s").format(rate=format_count(job.request_rate, digits=3))
     return text + _(", {n} concurrent sequences").format(n=job.concurrency)
 
 
@@ -58,7 +58,7 @@ def _network(job: NetworkJob) -> str:
         )
     text = _("Serving {label}{size}, {precision}").format(label=job.label, size=size, precision=job.precision)
     if job.request_rate is not None:
-        text += _(", {rate:.3g} {unit}/s").format(rate=job.request_rate, unit=job.unit)
+        text += _(", {rate} {unit}/s").format(rate=format_count(job.request_rate, digits=3), unit=job.unit)
     if job.latency_s is not None:
         text += _(", within {ms:.3g} ms").format(ms=1e3 * job.latency_s)
     return text

@@ -9,6 +9,7 @@ from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.decision import Considered, Note
 from gpuselect.deployment import Field
+from gpuselect.estimate.offload import cards_of_host
 from gpuselect.i18n import _
 from gpuselect.judging import Judged, search
 from gpuselect.network_job import (
@@ -42,12 +43,27 @@ def none_note(job: Job, workload: Workload) -> Note:
 def memory_note(candidate: Candidate, site: Site) -> Note:
     """Rejection for memory with its arithmetic."""
     fit = memory_fit(candidate)
+    if fit.per_accelerator_gib <= fit.usable_gib:
+        return _host_note(candidate, site)
     terms = " + ".join(f"{_(key)} {value:.1f}" for key, value in fit.breakdown_gib.items())
     text = _("{n} x {name}: {terms} = {need:.1f} GiB per card, {usable:.1f} GiB usable").format(
         n=candidate.plan.count, name=site.accelerator.id, terms=terms,
         need=fit.per_accelerator_gib, usable=fit.usable_gib,
     )  # fmt: skip
     return Note("memory-exceeded", text)
+
+
+def _host_note(candidate: Candidate, site: Site) -> Note:
+    """Rejection for the memory of the host, where the cards would hold their part."""
+    cards = float(cards_of_host(plan=candidate.plan, device=site.device))
+    text = _(
+        "{n} x {name}: offloaded states take {need:.0f} GiB of host memory for each card; the host has "
+        "{has:.0f} GiB for each"
+    )
+    return Note("host-memory-exceeded", text.format(
+        n=candidate.plan.count, name=site.accelerator.id, need=float(candidate.memory.host) / GIB,
+        has=site.host_bytes / cards / GIB,
+    ))  # fmt: skip
 
 
 def considered(
@@ -122,6 +138,9 @@ def near_misses(field: Field, found: Found) -> tuple[Note, ...]:
     notes = []
     for candidate in order[:5]:
         note = memory_note(candidate, field.sites[candidate.site])
+        if note.code == "host-memory-exceeded":
+            notes.append(note)
+            continue
         share = float(candidate.memory.total) / candidate.usable
         close = _(" (close)") if share <= CLOSE_ABOVE else ""
         short = (float(candidate.memory.total) - candidate.usable) / GIB

@@ -18,8 +18,10 @@ from gpuselect.quantities import Money, Params, Resolution
 from gpuselect.workload_keys import read_keys
 
 Task = Literal["pretrain", "finetune", "inference", "video", "hpc"]
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "selective", "full", "blocks"]
+Offload = Literal["none", "optimizer", "params"]
 RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
+OFFLOAD_LEVELS: tuple[str, ...] = get_args(Offload)
 INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
 
 
@@ -39,7 +41,7 @@ class Workload(BaseModel):
     params: Params | None = None
     active_params: float | None = None
     series: str | None = None  # sizes of one network; the most accurate that meets the bounds
-    method: Literal["full", "lora", "qlora"] | None = None
+    method: Literal["full", "lora", "qlora", "prefix"] | None = None
     precision: str | None = None  # of the arithmetic
     weights: str | None = None  # storage format, e.g. int4-awq
     kv: str | None = None  # format of the KV cache
@@ -52,14 +54,16 @@ class Workload(BaseModel):
     global_batch: int | None = None
     optimizer: str | None = None
     lora_rank: int | None = None
+    prefix_tokens: int | None = None  # virtual tokens of prefix tuning
     deadline: float | None = None
-    # serving: request_rate [1/s], demand [tokens/s], ttft, tpot and latency [s]
+    # serving: request_rate [1/s], demand and throughput [tokens/s; in and out, out], ttft, tpot, latency [s]
     input_tokens: int | None = None
     output_tokens: int | None = None
     concurrency: int | None = None
     users: float | None = None
     request_rate: float | None = None
     demand: float | None = None
+    throughput: float | None = None
     peak_factor: float | None = None
     ttft: float | None = None
     tpot: float | None = None
@@ -92,7 +96,7 @@ class Workload(BaseModel):
     kernel: Literal["dgemm", "fft", "stencil", "spmv", "md"] | None = None
     exchange: float | None = None  # share of the traffic that crosses between accelerators
     # money and place: shares are fractions, USD; checkpoint and restart [s]
-    budget: Money | None = None  # in USD
+    budget: Money | None = None  # in USD once `tco.currency.in_dollars` has seen it
     exchange_rates: dict[str, float] = {}  # USD for one unit of a currency
     carbon_budget: float | None = None  # kg CO2e of the run, or of a month of service
     acquire: Literal["rent", "buy", "any"] | None = None
@@ -103,6 +107,7 @@ class Workload(BaseModel):
     wacc: float | None = None  # cost of capital, a year
     residual: float | None = None  # resale at the end, share of the purchase
     support: float | None = None  # share of the purchase, a year
+    spares: float | None = None  # bought beside what is used, share of the purchase
     licence: float | None = None  # software, per accelerator and year
     staff: float | None = None  # of this deployment, a year
     colocation: float | None = None  # per kW and month
@@ -110,7 +115,7 @@ class Workload(BaseModel):
     pue: float | None = None
     carbon: float | None = None  # of the grid [g CO2e/kWh]
     carbon_price: float | None = None  # per tonne
-    storage: float | None = None  # kept in a rented cloud [bytes]
+    storage: float | None = None  # kept in a rented cloud, or bought [bytes]
     egress: float | None = None  # out of a rented cloud, a month [bytes]
     interruptions: float | None = None  # of one spot machine, a day
     checkpoint: float | None = None
@@ -133,6 +138,7 @@ class Workload(BaseModel):
     form_factor: str | None = None
     edge: bool | None = None
     frameworks: tuple[str, ...] = ()
+    framework_licence: tuple[str, ...] = ()  # names, permissive or any; of all parts of a framework
     engine: str | None = None
     # pins: the plan is searched only where none is given
     tp: int | None = None
@@ -144,6 +150,9 @@ class Workload(BaseModel):
     recompute: Recompute | None = None
     micro_batch: int | None = None
     grad_accum: int | None = None
+    offload: Offload | None = None  # training states that wait on the host
+    host_memory: float | None = None  # of one node [bytes]
+    failures: float | None = None  # of one accelerator, an hour
     replicas: int | None = None
     # what counts
     prefer: Literal["balanced", "cost", "speed", "energy", "simplicity", "risk"] | None = None
@@ -181,4 +190,6 @@ def pins(workload: Workload) -> dict[str, int]:
     fixed = {key: getattr(workload, key) for key in INTEGER_PINS}
     if workload.recompute is not None:
         fixed["recompute"] = RECOMPUTE_LEVELS.index(workload.recompute)
+    if workload.offload is not None:
+        fixed["offload"] = OFFLOAD_LEVELS.index(workload.offload)
     return {key: value for key, value in fixed.items() if value is not None}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 UNSURE = ("assumed-figure", "class-estimate", "framework-assumed")  # an estimate rests on an assumption
+RATES = ("tokens_per_s", "output_tok_s", "images_per_s", "requests_per_s", "streams", "tflops")
 Found = tuple["Option | None", str]
 
 
@@ -99,14 +100,33 @@ def _money_rows(options: Sequence[Option | None]) -> list[Row]:
         ("power_w", _("Power of the deployment"), "W"),
         ("kwh", _("Energy of the run or of a month"), "kWh"),
         ("kwh_per_million_tokens", _("Energy per million tokens"), "kWh"),
+        ("kwh_per_thousand_images", _("Energy per thousand samples"), "kWh"),
         ("kgco2e", _("Carbon of the run or of a month"), "kg CO2e"),
     )
     rows = [_row(k, label, unit, options, lambda o, k=k: getattr(o.cost, k)) for k, label, unit in costs]
     rows += [
         _row(k, label, unit, options, lambda o, k=k: getattr(o.energy, k)) for k, label, unit in energies
     ]
+    rows += _work_per_watt(options)
     rows.append(_row("warnings", _("Warnings"), "", options, lambda o: float(len(o.warnings))))
     return rows
+
+
+def _work_per_watt(options: Sequence[Option | None]) -> list[Row]:
+    """Rate of the workload over the power of the deployment, hosts included."""
+    from gpuselect.report.describe import metric_unit
+
+    shared = (k for k in RATES if any(o is not None and k in o.performance for o in options))
+    key = next(shared, None)
+    if key is None:
+        return []
+
+    def read(option: Option) -> float | None:
+        if key not in option.performance or not option.energy.power_w:
+            return None
+        return option.performance[key].value / option.energy.power_w
+
+    return [_row("work_per_watt", _("Work per watt"), f"{metric_unit(key)}/W", options, read)]
 
 
 def _row(

@@ -19,6 +19,7 @@ from gpuselect.quantities import (
     Params,
     Reading,
     Streams,
+    Throughput,
     TrainingSet,
     in_usd,
     parse_accelerators,
@@ -37,6 +38,7 @@ from gpuselect.quantities import (
     parse_resolution,
     parse_samples,
     parse_streams,
+    parse_throughput,
     parse_token_time,
 )
 from gpuselect.workload_words import (
@@ -59,7 +61,8 @@ _TASKS = {
     "推理": "inference", "部署": "inference", "video": "video", "videoanalytics": "video",
     "视频": "video", "hpc": "hpc", "scientific": "hpc", "scientificcomputing": "hpc", "科学计算": "hpc",
 }  # fmt: skip
-_METHODS = {"full": "full", "lora": "lora", "qlora": "qlora", "qlora-int4": "qlora",
+_METHODS = {"full": "full", "lora": "lora", "qlora": "qlora", "qlora-int4": "qlora", "prefix": "prefix",
+            "prefix-tuning": "prefix",
             "full-parameter": "full", "全参": "full", "全参微调": "full"}  # fmt: skip
 _PRECISIONS = {name: name for name in PRECISIONS} | {
     "float64": "fp64", "double": "fp64", "float32": "fp32", "float16": "fp16", "half": "fp16",
@@ -128,17 +131,14 @@ def _budget(raw: object) -> Money:
     return money
 
 
-def _budget_in_usd(money: Money, rates: Mapping[str, float]) -> tuple[Money, str]:
-    """The budget in USD, and how it was converted."""
+def _budget_in_usd(money: Money, rates: Mapping[str, float]) -> tuple[Money, tuple[str, ...]]:
+    """The budget in USD at a rate that was given, and how; else as it is, for the rate of the catalog."""
     converted = in_usd(money, rates)
     if converted is None:
-        text = _(
-            "budget: {amount:g} is in {currency}, and prices are in USD: write $5000, or give the "
-            "rate with --exchange-rates {currency}=RATE (USD for one {currency})"
-        )
-        raise InputError(text.format(amount=money.amount, currency=money.currency))
+        return money, ()
     text = _("budget: {amount:g} {currency} is {usd:g} USD at the rate given")
-    return converted, text.format(amount=money.amount, currency=money.currency, usd=converted.amount)
+    note = text.format(amount=money.amount, currency=money.currency, usd=converted.amount)
+    return converted, (note,)
 
 
 def _share(raw: object) -> float:
@@ -171,6 +171,27 @@ def _per_year(raw: object) -> float:
     if money.currency != "USD" or money.per not in {"none", "month", "year"} or money.amount < 0:
         raise InputError(_("{raw!r} is not an amount of USD a year: write $4500/year").format(raw=raw))
     return money.amount * (12.0 if money.per == "month" else 1.0)
+
+
+def _licence_fee(raw: object) -> float:
+    """Fees a year; a word is the licence of a framework, which has a key of its own."""
+    if re.fullmatch(r"[a-z][a-z0-9.+ -]*", str(raw).strip().lower()):
+        text = _("{raw!r} is no fee such as $4500/year; the licence of a framework is --framework-licence")
+        raise InputError(text.format(raw=raw))
+    return _per_year(raw)
+
+
+def _failures(raw: object) -> float:
+    """Failures of one accelerator an hour: "2e-5/h", "1/50000h", "1 per 50000 h"."""
+    text = re.sub(r"\s+", "", word(raw)).replace("per", "/")
+    match = re.fullmatch(r"([\d.]+(?:e-?\d+)?)(?:/([\d.]+)?h(?:ours?|r)?)?", text)
+    try:
+        value = float(match[1]) / float(match[2] or 1.0) if match else -1.0
+    except (ValueError, ZeroDivisionError):
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError(_("{raw!r} is no rate of failures: write 2e-5/h or 1/50000h").format(raw=raw))
+    return value
 
 
 def _per_kwh(raw: object) -> float:
@@ -211,6 +232,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "optimizer": word, "lora_rank": whole, "deadline": parse_duration,
     "input_tokens": parse_context, "output_tokens": parse_context, "concurrency": whole,
     "users": positive, "request_rate": parse_rate, "demand": parse_demand,
+    "throughput": parse_throughput,
     "peak_factor": partial(positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
     "percentile": _percentile,
@@ -225,7 +247,8 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "utilization": _share,
     "years": partial(_number, strip=" ?(?:y|years?)", example="3 years", low=0.05, high=100.0),
     "wacc": parse_percent, "residual": parse_percent, "support": parse_percent,
-    "licence": _per_year, "staff": _per_year,
+    "spares": parse_percent,
+    "licence": _licence_fee, "staff": _per_year,
     "colocation": partial(_number, strip="(?:usd)?(?:/kw[-/ ]month)?", example="$195/kW-month"),
     "electricity": _per_kwh,
     "pue": partial(_number, strip="x", example="1.3", low=1.0, high=3.0),
@@ -237,11 +260,12 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "have": _have, "reserve": parse_bytes, "gpus": names, "exclude": names,
     "vendors": lower_names, "max_count": _max_count, "single_card": flag,
     "max_power_w": parse_power, "ecc": flag, "mig": whole, "form_factor": word, "edge": flag,
-    "frameworks": lower_names, "engine": word,
+    "frameworks": lower_names, "framework_licence": lower_names, "engine": word,
     "tp": whole, "pp": whole, "dp": whole, "ep": whole, "cp": whole,
     "zero_stage": partial(whole, low=0, high=3),
-    "recompute": among("none", "selective", "full"), "micro_batch": whole,
-    "grad_accum": whole, "replicas": whole,
+    "recompute": among("none", "selective", "full", "blocks"), "micro_batch": whole,
+    "grad_accum": whole, "replicas": whole, "offload": among("none", "optimizer", "params"),
+    "host_memory": parse_bytes, "failures": _failures, "prefix_tokens": whole,
     "prefer": among("balanced", "cost", "speed", "energy", "simplicity", "risk"),
     "criterion_weights": _criteria, "parse_notes": names, **PIPELINE_PARSERS,
 }  # fmt: skip
@@ -272,8 +296,8 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
                 )
     budget = values.get("budget")
     if isinstance(budget, Money) and budget.currency != "USD":
-        values["budget"], note = _budget_in_usd(budget, values.get("exchange_rates") or {})
-        notes.append(note)
+        values["budget"], said = _budget_in_usd(budget, values.get("exchange_rates") or {})
+        notes += said
     if "task" not in values:
         values["task"] = _likely_task(values)
         notes.append(_("no --task given, read as {task}").format(task=values["task"]))
@@ -282,8 +306,10 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
     return values
 
 
-_TUNING_KEYS = ("method", "lora_rank", "epochs", "samples", "mean_len")
-_TRAINING_KEYS = ("tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch")
+_TUNING_KEYS = ("method", "lora_rank", "prefix_tokens", "epochs", "samples", "mean_len")
+_TRAINING_KEYS = (
+    "tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch", "offload",
+)  # fmt: skip
 
 
 _VIDEO_KEYS = ("streams", "fps", "resolution", "codec", "interval", "secondary", "tracker", "encode")
@@ -320,18 +346,23 @@ def _spelled(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, ob
 
 def _parts(parsed: Any) -> tuple[Any, str | None, dict[str, Any]]:
     """Value, note, and what the same text said about other keys."""
+    value: Any = parsed
+    note: str | None = None
+    also: dict[str, Any] = {}
     match parsed:
         case Reading(value=value, note=note):
-            return value, note, {}
+            pass
         case Params(note=note) | Money(note=note):
-            return parsed, note, {}
-        case Latency(seconds=seconds, percentile=percentile):
-            return seconds, None, {"percentile": percentile} if percentile else {}
-        case Streams(count=count, resolution=size, fps=fps):
-            return count, None, {k: v for k, v in (("resolution", size), ("fps", fps)) if v is not None}
-        case TrainingSet(samples=samples, epochs=epochs):
-            return samples, None, {"epochs": epochs} if epochs else {}
-    return parsed, None, {}
+            pass
+        case Latency(seconds=value, percentile=percentile):
+            also = {"percentile": percentile}
+        case Throughput(per_second=rate, of_tokens=of_tokens):
+            value, also = (rate, {}) if of_tokens else (None, {"request_rate": rate})
+        case Streams(count=value, resolution=size, fps=fps):
+            also = {"resolution": size, "fps": fps}
+        case TrainingSet(samples=value, epochs=epochs):
+            also = {"epochs": epochs or None}
+    return value, note, {name: said for name, said in also.items() if said is not None}
 
 
 def _with_active(values: Mapping[str, Any]) -> Params | None:

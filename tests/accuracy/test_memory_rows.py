@@ -1,9 +1,12 @@
 """Memory of measured rows: errors by slice, decisions on fit, and how rows are read."""
 
+from fnmatch import fnmatchcase
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from gpuselect.accuracy import inference_memory, training_memory
 from gpuselect.accuracy.dispatch import fit_of_row, predict_inference, predict_training
@@ -89,32 +92,41 @@ def test_networks_of_samples_are_met():
     assert np.quantile(serving, 0.9) <= 0.5
 
 
-def test_decisions_on_fit_of_networks():
-    """98 % of what ran is said to fit; failures are few and half of them of unfused TensorFlow."""
-    fits = [
+@cache
+def fits(of):
+    """The decisions on rows of a kind."""
+    return [
         fit
         for layout in ("training", "inference")
-        for row in networks(layout)
+        for row in of(layout)
         if isinstance(fit := fit_of_row(row, catalog(), CALIBRATION, serving=layout == "inference"), Fit)
     ]
-    assert np.mean([fit.predicted for fit in fits if fit.measured]) >= 0.98
-    assert np.mean([not fit.predicted for fit in fits if not fit.measured]) >= 0.6
+
+
+def test_decisions_on_fit_of_networks():
+    """98 % of what ran is said to fit; failures are few and a third of them inferred by the reader."""
+    found = fits(networks)
+    assert np.mean([fit.predicted for fit in found if fit.measured]) >= 0.98
+    assert np.mean([not fit.predicted for fit in found if not fit.measured]) >= 0.65
 
 
 def test_decisions_on_fit():
     """97 % of what ran is said to fit; of what ran out of memory nine in ten are said not to."""
-    fits = [
-        fit
-        for layout in ("training", "inference")
-        for row in rows(layout)
-        if isinstance(fit := fit_of_row(row, catalog(), CALIBRATION, serving=layout == "inference"), Fit)
-    ]
-    ran = [fit.predicted for fit in fits if fit.measured]
-    failed = [not fit.predicted for fit in fits if not fit.measured]
+    found = fits(rows)
+    ran = [fit.predicted for fit in found if fit.measured]
+    failed = [not fit.predicted for fit in found if not fit.measured]
     assert len(ran) > 2500
     assert len(failed) > 90
     assert np.mean(ran) >= 0.97
-    assert np.mean(failed) >= 0.9
+    assert np.mean(failed) >= 0.92
+
+
+def test_every_wrong_decision_has_a_cause():
+    """As tools/memory_misses.py lists them; a new one needs a line in tests/cases/memory_misses.yaml."""
+    text = (Path(__file__).parents[1] / "cases" / "memory_misses.yaml").read_text("utf-8")
+    patterns = [pattern for cause in yaml.safe_load(text) for pattern in cause["rows"]]
+    wrong = [f.row_id for f in (*fits(rows), *fits(networks)) if f.measured != f.predicted]
+    assert [row for row in wrong if not any(fnmatchcase(row, pattern) for pattern in patterns)] == []
 
 
 def test_rows_without_lengths_or_recipe_are_assumed():
@@ -149,7 +161,7 @@ def test_memory_kinds_and_stacks():
 
 
 def test_deepspeed_keeps_small_gradients_and_its_bf16_optimizer_large_ones():
-    """2 bytes of gradients beside what ZeRO divides, 4 more where they are accumulated in fp32."""
+    """2 bytes of gradients beside what ZeRO divides; 4 more in fp32, and then no ZeRO buckets."""
     row = LLAMA | {"method": "pretrain", "n_accel": "8", "dp": "8", "zero_stage": "1", "micro_batch": "1",
                    "framework": "Megatron-DeepSpeed"}  # fmt: skip
 
@@ -157,7 +169,15 @@ def test_deepspeed_keeps_small_gradients_and_its_bf16_optimizer_large_ones():
         return training_memory.memory_score(row | more, catalog(), CALIBRATION).predicted
 
     more = need(notes="section 'Rebalancing layers'") - need()
-    assert more == pytest.approx(1.06 * 4.0 * 8.03, rel=0.02)
+    buckets = 2 * 5e8 * 2.0 / 1e9
+    assert more == pytest.approx(1.06 * (4.0 * 8.03 - buckets), rel=0.02)
+
+
+def test_buffers_of_fastertransformer_grow_beyond_the_batch():
+    """1.2 times batch and length: the published failures of a 530B model on 16 cards, and its neighbours."""
+    found = {f.row_id: f.predicted for f in fits(rows) if f.row_id.startswith("fastertransformer-")}
+    wanted = {"0007": True, "0016": False, "0018": True, "0022": True, "0025": False, "0026": False}
+    assert {row: found[f"fastertransformer-{row}"] for row in wanted} == wanted
 
 
 def test_one_device_of_a_machine_shards_nothing():

@@ -12,11 +12,20 @@ from hypothesis import strategies as st
 from gpuselect.accuracy.memory_reference import predict_reference
 from gpuselect.accuracy.records import Skip
 from gpuselect.errors import InputError
-from gpuselect.estimate.memory import Memory, gathered_bytes, serving_memory, stage_share, training_memory
+from gpuselect.estimate.memory import (
+    Memory,
+    block_layers,
+    gathered_bytes,
+    saved_activation_bytes,
+    serving_memory,
+    stage_share,
+    training_memory,
+)
 from gpuselect.estimate.memory_blocks import best_segments, checkpointed_bytes
 from gpuselect.estimate.memory_recipe import states_of, training_recipe
 from gpuselect.estimate.shape import Shape, typical_decoder
-from gpuselect.plan import Plan
+from gpuselect.estimate.training import recompute_passes
+from gpuselect.plan import RECOMPUTE, Plan
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.measurements import read_measurements
@@ -224,6 +233,38 @@ def test_checkpointing_keeps_a_layer_and_the_inputs_of_all():
     more = kept(deep, 2) - kept(shape, 2)
     assert more == pytest.approx(2.0 * shape.hidden * tokens * 3 * shape.n_layers)
     assert kept(deep, 0) - kept(shape, 0) > 8 * more
+
+
+def test_prefix_tuning_trains_keys_and_values_of_virtual_tokens():
+    """2 L n d_kv parameters (arXiv 2101.00190); a frozen base, so hardly more memory than its weights."""
+    shape = typical_decoder(params=8e9)
+    recipe = recipe_of(shape, "prefix", prefix_tokens=20)
+    assert recipe.trainable_params == 2 * shape.n_layers * 20 * shape.n_kv_heads * shape.head_dim
+    plan = Plan(recompute=2)
+    prefix = float(need(shape, plan, method="prefix", prefix_tokens=20).total)
+    assert prefix <= float(need(shape, plan, method="lora").total)
+    assert prefix >= 2.0 * shape.params
+    assert float(need(shape, plan, method="prefix", prefix_tokens=2000).total) > prefix
+
+
+def test_blocks_of_layers_need_less_where_inputs_fill_the_memory():
+    """80 thin layers: fewer inputs are kept than with one per layer, and the search for the best holds."""
+    shape = replace(typical_decoder(params=70e9), vocab=1, embedding_params=4096.0, n_layers=400)
+    plan = Plan(micro_batch=8, recompute=RECOMPUTE.index("blocks"))
+    recipe = recipe_of(shape)
+    layers = int(block_layers(shape=shape, plan=plan, recipe=recipe, seq_len=4096))
+    assert layers > 1
+    each = float(saved_activation_bytes(shape=shape, plan=replace(plan, recompute=0), recipe=recipe,
+                                        seq_len=4096)) / 400  # fmt: skip
+    inputs = float(saved_activation_bytes(shape=shape, plan=replace(plan, recompute=2), recipe=recipe,
+                                          seq_len=4096))  # fmt: skip
+    blocks = float(need(shape, plan, seq_len=4096).activations)
+    assert blocks == pytest.approx(inputs / layers + layers * each)
+    assert blocks <= min(inputs / n + n * each for n in range(1, 401)) * 1.02
+    assert blocks < float(need(shape, replace(plan, recompute=2), seq_len=4096).activations)
+    both = need(shape, replace(plan, recompute=np.array([2, 3])), seq_len=4096).activations
+    assert float(np.asarray(both)[1]) == pytest.approx(blocks)
+    assert float(recompute_passes(plan=plan)) == 1.0  # a third more compute, as with one per layer
 
 
 def test_segments_of_layers_grow_with_the_root_of_depth():

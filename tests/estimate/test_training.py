@@ -16,7 +16,7 @@ from gpuselect.estimate.memory import Recipe, training_memory
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.shape import Shape, training_flops, typical_decoder
 from gpuselect.estimate.training import Method, StepTime, mfu, step_time
-from gpuselect.plan import Plan, node_counts, stack, take, training_plans
+from gpuselect.plan import Plan, layers_of_stages, node_counts, stack, take, training_plans
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 
@@ -357,3 +357,39 @@ def test_mfu_of_palm() -> None:
     assert mfu(flops=per_token * 238.3e3, seconds=1.0, count=6144, peak=275e12) == pytest.approx(
         0.462, abs=0.005
     )
+
+
+def test_the_published_layout_of_llama_405b_is_among_the_plans() -> None:
+    """126 layers on 16 stages, the ends with one less (arXiv 2407.21783, sections 3.3.2 and table 4)."""
+    plans = training_plans(
+        count=16384, global_batch=2048, n_layers=126, n_heads=128, n_experts=0, max_tp=8, allow_pp=True,
+        pins={"tp": 8, "pp": 16},
+    )  # fmt: skip
+    assert any((p.dp, p.virtual) == (128, 4) for p in plans)
+    assert layers_of_stages(126, 16) == (7, 8, 7)
+
+
+@given(layers=st.integers(2, 200), pp=st.sampled_from([1, 2, 4, 8, 16, 32]))
+def test_stages_hold_all_layers(layers: int, pp: int) -> None:
+    """First, middle and last sum to the model; none is empty or larger than the middle."""
+    split = layers_of_stages(layers, pp)
+    if split is None:
+        assert layers % pp
+    elif pp > 1:
+        first, middle, last = split
+        assert first + middle * (pp - 2) + last == layers
+        assert 1 <= last <= first <= middle
+
+
+def test_uneven_stages_cost_what_the_largest_holds(a100: Device, calibration: Calibration) -> None:
+    """62 layers on eight stages take about as long as 64: every stage waits for the largest."""
+
+    def time_of(layers: int) -> float:
+        shape = shape_of_gpt(layers * 12 * 4096.0**2 + 4096 * 51200, layers, 4096, 32, 51200)
+        step = step_time(
+            shape=shape, plan=pipeline(64), recipe=replace(RECIPE, trainable_params=shape.params),
+            device=a100, constants=calibration.training, seq_len=2048,
+        )  # fmt: skip
+        return float(step.attention)
+
+    assert time_of(62) == pytest.approx(time_of(64), rel=0.01)

@@ -20,7 +20,17 @@ from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.shape import Shape
 from gpuselect.estimate.training import Method, step_time
 from gpuselect.job import default_batch
-from gpuselect.plan import PIPELINE_PARALLEL, RECOMPUTE, TENSOR_PARALLEL, ZERO_BUBBLE, Plan, stack, take
+from gpuselect.plan import (
+    OFFLOADED_OPTIMIZER,
+    OFFLOADED_PARAMS,
+    PIPELINE_PARALLEL,
+    RECOMPUTE,
+    TENSOR_PARALLEL,
+    ZERO_BUBBLE,
+    Plan,
+    stack,
+    take,
+)
 from gpuselect.search import TIGHT_FROM, TIGHT_PENALTY
 from gpuselect.units import GIB
 
@@ -67,8 +77,20 @@ def plan_of(row: Row) -> Plan:
         count=count, tp=tp, pp=pp, dp=dp, ep=whole(row, "ep"), cp=cp,
         zero_stage=int(number(row, "zero_stage", usual_zero)), recompute=_recompute(row) or 0,
         micro_batch=micro, grad_accum=accum, virtual=_virtual(row) if pp > 1 else 1,
-        schedule=_schedule(row),
+        schedule=_schedule(row), offload=offload_of(row),
     )  # fmt: skip
+
+
+def offload_of(row: Row) -> int:
+    """What a row leaves on the host, as an index into OFFLOADS; Unsloth keeps checkpoints there, no states.
+
+    FSDP and "full offload" move the weights too (PyTorch, CPUOffloadPolicy).
+    """
+    framework = row.get("framework", "").lower()
+    if row.get("offload", "none") == "none" or "unsloth" in framework:
+        return 0
+    everything = "fsdp" in framework or "full offload" in row.get("notes", "").lower()
+    return OFFLOADED_PARAMS if everything else OFFLOADED_OPTIMIZER
 
 
 def joined(row: Row, *, per_node: int) -> dict[str, float]:
@@ -80,7 +102,7 @@ def joined(row: Row, *, per_node: int) -> dict[str, float]:
     found: dict[str, float] = {}
     stated = whole(row, "accels_per_node", per_node)
     if stated < per_node:
-        found |= {"per_node": stated, "domain": stated}
+        found |= {"per_node": stated, "domain": stated, "host_shared": stated}
     text = row.get("inter_link", "")
     text = text.partition("Compute:")[2].partition(",")[0] or text
     if rate := PER_NODE.search(text):
@@ -134,7 +156,7 @@ def _candidates(row: Row, setting: Setting) -> Iterator[Plan]:
             yield Plan(
                 count=count, tp=tp, pp=pp, dp=dp, ep=ep, cp=cp, zero_stage=zero, recompute=recompute,
                 micro_batch=micro, grad_accum=accum, virtual=virtual if pp > 1 and accum >= pp else 1,
-                schedule=_schedule(row),
+                schedule=_schedule(row), offload=offload_of(row),
             )  # fmt: skip
 
 

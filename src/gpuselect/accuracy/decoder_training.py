@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpuselect.accuracy.decoder_plans import Setting, joined, settled_plan
+from gpuselect.accuracy.decoder_plans import Setting, joined, offload_of, settled_plan
 from gpuselect.accuracy.decoder_ways import is_relative, named_variant, way_of
 from gpuselect.accuracy.records import Row, Scored, Skip
 from gpuselect.accuracy.rows import (
@@ -96,7 +96,7 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration) -> Case:
     return Case(
         accelerator=accelerator, device=setting.device, shape=shape,
         plan=settled_plan(row, setting, calibration), recipe=setting.recipe, precision=precision,
-        method=method, way=way, seq_len=setting.seq_len, assumed=not known or way.offload,
+        method=method, way=way, seq_len=setting.seq_len, assumed=not known or bool(offload_of(row)),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def way_of(row: Row, catalog: Catalog, accelerator: Accelerator, *, adapter: str
     return Method(
         fused=_is_fused(row) and not relative, frozen_base=bool(adapter), quantised=adapter == "qlora",
         flash=not legacy and not relative, legacy=legacy, tuned=_is_tuned(row, accelerator), wide=wide,
-        span=RELATIVE_SPAN if relative else 1.0, offload=row.get("offload", "none") != "none",
+        span=RELATIVE_SPAN if relative else 1.0,
     )  # fmt: skip
 
 

@@ -27,6 +27,9 @@ STATIC = ("fastertransformer", "transformers")  # a batch is prefilled as one
 CHUNK = {"llama.cpp": 512.0, "mlx-lm": 2048.0}  # tokens of a prompt at a time: n_ubatch, prefill_step_size
 UNFUSED = ("fastertransformer",)  # its buffers of scores: layers of ParallelGptContextDecoder
 SCORE_BYTES = 2.0
+# FasterTransformer makes its buffers for 1.2 times the batch and 1.2 times the length, and holds five of the
+# hidden width for a prompt (ParallelGpt.cc, isValidBatchSize and isValidSeqLen; ParallelGptContextDecoder.cc)
+GROWTH, PROMPT_BUFFERS, COUNTED_BUFFERS = 1.2, 5.0, 2.0
 IN_ONE_PROCESS = "transformers"  # pages that print its version print the peak of the allocator, too
 
 
@@ -92,10 +95,12 @@ def need_of(
     counted = "engine_version" in row or "allocated" in row.get("notes", "")
     in_process = engine_id(row) == IN_ONE_PROCESS and counted and not DRIVER_VIEW.search(row.get("notes", ""))
     context, sequences = _allocated(row, case, sequences)
-    scores = 0.0
-    if engine_id(row) in UNFUSED:  # of one layer
-        scores = SCORE_BYTES * case.shape.n_heads * prompt * case.inputs / case.plan.tp
-    return scores + float(serving_memory(
+    extra = 0.0
+    if engine_id(row) in UNFUSED:
+        extra = SCORE_BYTES * case.shape.n_heads * prompt * case.inputs / case.plan.tp  # of one layer
+        context, sequences, prompt = GROWTH * context, GROWTH * sequences, GROWTH**2 * prompt
+        extra += SCORE_BYTES * (PROMPT_BUFFERS - COUNTED_BUFFERS) * case.shape.hidden * prompt
+    return extra + float(serving_memory(
         shape=case.shape, plan=case.plan, weight_bytes=held, sequences=sequences / case.plan.dp,
         context=context, kv_bytes=case.kv_bytes, prefill_tokens=prompt, kv_copies=_copies(row),
         context_bytes=0.0

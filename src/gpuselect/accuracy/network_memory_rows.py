@@ -22,6 +22,7 @@ BATCH = {"micro_batch", "global_batch", "batch_or_concurrency"}  # without one a
 ADAPTERS = ("lora", "qlora")
 ADAPTER_SHARE = 0.01  # of the parameters: ranks of 8 to 64 on layers of 1000 to 4000 units
 BUILDERS = ("tensorrt", "other")  # engines that claim memory ahead: workspaces of their builder, pools
+EAGER = "pytorch"  # its allocator holds a little more than the tensors that are counted
 OWN_COUNT = ("diffusers",)  # engines whose pages print the peak of the allocator, without the driver's share
 CHECKPOINTS = ("swissarmytransformer",)  # its configurations of CogVideoX checkpoint activations
 DOUBTFUL = re.compile(r"(?i)reported memory falls")  # the page's own words
@@ -135,4 +136,5 @@ def inference_memory_gb(case: Case, row: Row, runtime: str, calibration: Calibra
         if row.get("engine") in OWN_COUNT
         else float(calibration.network.context_gib) * GIB,
     )  # fmt: skip
-    return float(memory.total) / GB
+    more = float(calibration.network.eager_memory) - 1.0 if runtime == EAGER else 0.0
+    return float(memory.total + more * (memory.total - memory.overhead)) / GB

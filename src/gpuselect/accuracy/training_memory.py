@@ -244,9 +244,6 @@ def recipe_of(
         extra, gradients, states = 2.0, 2.0, states / 2.0
     if method in ADAPTERS and EMBEDDINGS_TOO.search(row.get("notes", "")):
         trained += shape.embedding_params * (2 - shape.tied)
-    if row.get("offload", "none") != "none":  # states wait on the host; the base of adapters too
-        gradients, states = 0.0, 0.0
-        weights = 0.0 if method in ADAPTERS else weights
     return replace(
         recipe, weight_bytes=weights, gradient_bytes=gradients, optimizer_bytes=states,
         trainable_weight_bytes=extra, trainable_params=trained, logits_bytes=stack.loss,
@@ -254,6 +251,7 @@ def recipe_of(
         sequence_parallel=not plain or _partitions(row), frees_gradients=stack.frees_gradients,
         kept_logits=min(recipe.kept_logits, stack.loss), root_unit="deepspeed" not in name,
         gathered_bytes=2.0 if stack.states == "sharded" else 0.0,
+        deepspeed="deepspeed" in name and not ACCUMULATES.search(row.get("notes", "")),
     )  # fmt: skip
 
 

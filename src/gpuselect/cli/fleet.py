@@ -50,6 +50,7 @@ def _planned(arguments: Arguments) -> Fleet:
     from gpuselect.readers.fleet import read_fleet
     from gpuselect.readers.model_files import with_model_file
     from gpuselect.readers.profiles import load_judgement
+    from gpuselect.tco.currency import in_dollars
     from gpuselect.workload import Workload
 
     given = workload_mapping(arguments)
@@ -59,6 +60,7 @@ def _planned(arguments: Arguments) -> Fleet:
     for name, keys in entries:
         try:
             workload, own = with_model_file(Workload.from_mapping({**keys, **given}), catalog)
+            workload = in_dollars(workload, own, today=current_date())
         except InputError as error:
             raise InputError(labelled(labelled(arguments["workloads"], name), error)) from None
         workloads.append((name, workload, own))

@@ -65,10 +65,13 @@ def inputs_of(arguments: Arguments) -> Inputs:
 
 def with_workload(workload: Workload, arguments: Arguments) -> Inputs:
     """The inputs of the advisor for a workload that is already read."""
+    from gpuselect.advisor import current_date
     from gpuselect.readers.calibration import load_calibration, load_defaults
     from gpuselect.readers.model_files import with_model_file
+    from gpuselect.tco.currency import in_dollars
 
     workload, catalog = with_model_file(workload, catalog_of(arguments))
+    workload = in_dollars(workload, catalog, today=current_date())
     defaults = load_defaults(overlays=overlays_of({**arguments, "quiet": True}))
     return Inputs(workload, catalog, load_calibration(), defaults)
 

@@ -50,7 +50,7 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
 
 
 def usable_bytes(accelerator: Accelerator, calibration: Calibration) -> float | None:
-    """Memory that a program can have [B]: the driver's total, else the marketed size less a margin.
+    """Memory that a program can have [B]: as the driver tells, else the marketed size less a margin.
 
     Without a driver figure the label is read as decimal GB, the smaller reading; of unified
     memory at most the usable share of the label counts.
@@ -117,6 +117,8 @@ def device(
         best = calibration.best_gemm.get(accelerator.id, constants.default_best_gemm)
         gemm = float(best) * float(constants.sustained_gemm) * training_factor(accelerator, calibration)
         bandwidth = float(constants.bandwidth_efficiency)
+    desktop = accelerator.family in ("consumer", "workstation")
+    host = calibration.host
     return Device(
         peak=float(peak) * TFLOP,
         peak_16bit=float(sixteen) * TFLOP,
@@ -129,6 +131,9 @@ def device(
         network=float(network) * GB,
         gemm_efficiency=gemm,
         bandwidth_efficiency=bandwidth,
+        host_link=pcie,
+        host_rate=float(host.desktop_rate if desktop else host.server_rate),
+        host_shared=1 if desktop else per_node,
     )
 
 

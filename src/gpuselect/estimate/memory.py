@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuselect.estimate.offload import host_bytes
 from gpuselect.estimate.shape import Shape, kv_bytes_per_sequence
-from gpuselect.plan import Plan
+from gpuselect.plan import BLOCKS, FULL, OFFLOADED_PARAMS, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ class Recipe:
     gathered_bytes: float = 0.0  # of a gathered weight, where it is not that of a kept one
     root_unit: bool = False  # FSDP: embeddings and head are one unit, whole from the first layer to the last
     sequence_parallel: bool = True  # tensor parallelism also divides what norms and residuals keep
+    deepspeed: bool = False  # fixed buffers of DeepSpeed; plans with offload have them in any case
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Terms of the peak [B]; `total` is their sum."""
+    """Terms of the peak [B]; `total` is their sum. `host`: what waits in the memory of the host."""
 
     weights: Any = 0.0
     gradients: Any = 0.0
@@ -63,6 +65,7 @@ class Memory:
     kv_cache: Any = 0.0
     temporaries: Any = 0.0
     overhead: Any = 0.0
+    host: Any = 0.0
 
     @property
     def total(self) -> Any:
@@ -130,7 +133,25 @@ def _kept_per_layer(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any) -
         selective = recipe.selective_share * everything
     narrow = plan.tp if recipe.sequence_parallel else 1.0
     full = recipe.checkpoint_bytes * shape.hidden / narrow
-    return np.where(plan.recompute == 2, full, np.where(plan.recompute == 1, selective, everything))
+    full = full / block_layers(**terms)
+    recompute = np.asarray(plan.recompute)
+    return np.where(recompute >= FULL, full, np.where(recompute == 1, selective, everything))
+
+
+def block_layers(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any) -> Any:
+    """Layers between two checkpoints of block-wise recomputation, 1 with any other.
+
+    s layers are alive while their segment is computed anew, and l / s inputs for each of F micro-batches in
+    flight: s A + F l i / s is least at s = sqrt(F l i / A) (arXiv 1604.06174, section 4, with F = 1).
+    """
+    if not np.any(plan.recompute == BLOCKS):
+        return 1.0
+    layers = np.ceil(shape.n_layers / plan.pp)
+    narrow = plan.tp if recipe.sequence_parallel else 1.0
+    one = _layer_bytes(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len)
+    inputs = in_flight(plan) * layers * recipe.checkpoint_bytes * shape.hidden / narrow
+    best = np.round(np.sqrt(inputs / np.maximum(one, 1.0)))
+    return np.where(np.asarray(plan.recompute) == BLOCKS, np.clip(best, 1, layers), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +224,9 @@ def training_memory(
     weights of LoRA carry no gradients or states. The logits live on the last pipeline stage, where
     one micro-batch is in flight; the first one holds those of the schedule.
 
+    With offload the states of the optimizer and the gradients wait on the host (ZeRO-Offload, arXiv
+    2101.06840), the weights too where the plan says so (ZeRO-Infinity, arXiv 2104.07857).
+
     `fragmentation` multiplies what is allocated; `context_bytes` is the driver's own share.
     """
     held = _held(shape, plan)
@@ -210,6 +234,15 @@ def training_memory(
     weights = held.bytes(recipe.weight_bytes, plan.zero_stage >= 3)
     weights = weights + recipe.trainable_weight_bytes * share * (held.dense + held.experts)
     optimizer = held.bytes(recipe.optimizer_bytes, plan.zero_stage >= 1) * share
+    host: Any = 0.0
+    if np.any(plan.offload):
+        whole = held.dense + held.experts
+        host = host_bytes(
+            plan=plan, weights=recipe.weight_bytes * whole, trained=share * whole,
+            optimizer_bytes=recipe.optimizer_bytes,
+        )  # fmt: skip
+        weights = np.where(np.asarray(plan.offload) == OFFLOADED_PARAMS, 0.0, weights)
+        optimizer = np.where(np.asarray(plan.offload) > 0, 0.0, optimizer)
     peak = _peak_phase(shape=shape, plan=plan, recipe=recipe, seq_len=seq_len, held=held)
     allocated = weights + optimizer + peak.gradients + peak.activations + peak.temporaries
     return Memory(
@@ -219,6 +252,7 @@ def training_memory(
         activations=peak.activations,
         temporaries=peak.temporaries,
         overhead=(fragmentation - 1.0) * allocated + context_bytes,
+        host=host,
     )
 
 
@@ -234,8 +268,8 @@ def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held:
     terms: dict[str, Any] = {"shape": shape, "plan": plan, "recipe": recipe, "seq_len": seq_len}
     kept = saved_activation_bytes(**terms)
     flying = in_flight(plan)
-    one = tokens * _layer_bytes(**terms)
-    again = np.where(plan.recompute > 0, one, 0.0)  # the layer that is computed anew
+    one = tokens * _layer_bytes(**terms) * block_layers(**terms)
+    again = np.where(plan.recompute > 0, one, 0.0)  # the layer, or block, that is computed anew
     working = tokens * np.maximum(
         recipe.work_hidden * shape.hidden / narrow + recipe.work_ffn * shape.ffn / plan.tp,
         recipe.work_scores * shape.n_heads * seq_len / plan.tp,
@@ -246,9 +280,13 @@ def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held:
     gradients = held.bytes(recipe.gradient_bytes, plan.zero_stage >= 2) * (
         recipe.trainable_params / shape.params
     )  # fmt: skip
+    gradients = np.where(np.asarray(plan.offload) > 0, 0.0, gradients)  # they leave as they are computed
     freed = recipe.frees_gradients & (np.asarray(plan.grad_accum) == 1)
     before = np.where(freed, 0.0, gradients)
     always = gathered_bytes(plan=plan, recipe=recipe, held_layer=held.layer, embedding=held.embedding)
+    always = always + buffer_bytes(
+        plan=plan, recipe=recipe, parameters=held.dense + held.experts, gathered=always
+    )  # fmt: skip
     copies = _cast_bytes(shape, plan, recipe, held)
     matrix = shape.hidden * shape.ffn / max(shape.top_k, 1) / plan.tp
     late = _last_layer_gradients(recipe, matrix)
@@ -256,11 +294,12 @@ def _peak_phase(*, shape: Shape, plan: Plan, recipe: Recipe, seq_len: Any, held:
     last = _Phase(before, kept + again, working + late + recipe.kept_logits * logits + mask + copies)
     graded = np.where(freed, _graded(shape, recipe, held, matrix), 1.0)
     deep = (flying - 1.0) / flying * kept + one
+    fully = np.asarray(plan.recompute) >= FULL
     layer_copy = recipe.cast_bytes * (held.layer - matrix)
     first = _Phase(
         gradients * graded,
-        np.where(plan.recompute == 2, deep, 0.0),
-        np.where(plan.recompute == 2, working + recipe.kept_logits * logits + mask + layer_copy, 0.0),
+        np.where(fully, deep, 0.0),
+        np.where(fully, working + recipe.kept_logits * logits + mask + layer_copy, 0.0),
     )
     step = _Phase(gradients, 0.0, recipe.update_bytes)
     peak = loss.or_larger(last).or_larger(first).or_larger(step)
@@ -274,7 +313,7 @@ def gathered_bytes(*, plan: Plan, recipe: Recipe, held_layer: Any, embedding: An
     before they are reduced. FSDP does not free its root unit, the parameters outside the wrapped layers,
     between forward and backward pass (PyTorch, FullyShardedDataParallel, reshard after forward).
     """
-    wide = np.asarray(plan.dp) > 1
+    wide = (np.asarray(plan.dp) > 1) | (np.asarray(plan.offload) > 0)
     each = recipe.gathered_bytes or recipe.weight_bytes
     root = 2.0 * embedding if recipe.root_unit else 0.0
     weights = each * np.where(
@@ -287,10 +326,28 @@ def gathered_bytes(*, plan: Plan, recipe: Recipe, held_layer: Any, embedding: An
     )
 
 
+BUCKET, LIVE = 5e8, 1e9  # elements: reduce_bucket_size, stage3_max_live_parameters; DeepSpeed, configuration
+BUCKET_BYTES = 2.0  # of an element
+
+
+def buffer_bytes(*, plan: Plan, recipe: Recipe, parameters: Any, gathered: Any) -> Any:
+    """Fixed buffers of DeepSpeed's ZeRO [B], no larger than the `parameters` of the rank.
+
+    Stages 1 and 2: a bucket of gradients that is filled while the last one is reduced. Stage 3: one bucket,
+    and parameters that stay gathered until so many are alive, the layers in `gathered` among them.
+    """
+    if not (recipe.deepspeed or np.any(plan.offload)):
+        return 0.0
+    bucket = BUCKET_BYTES * np.minimum(BUCKET, parameters) * (recipe.trainable_weight_bytes == 0)
+    live = np.maximum(BUCKET_BYTES * np.minimum(LIVE, parameters) - gathered, 0.0)
+    used = (np.asarray(plan.zero_stage) >= 1) & (recipe.deepspeed | (np.asarray(plan.offload) > 0))
+    return np.where(used, np.where(plan.zero_stage >= 3, live + bucket, 2.0 * bucket), 0.0)
+
+
 def _cast_bytes(shape: Shape, plan: Plan, recipe: Recipe, held: _Held) -> Any:
     """16-bit copies of linear weights at the loss: of all, under full recomputation of the head only."""
     linear = held.dense - np.where((plan.pp > 1) | shape.tied, 0.0, held.embedding)
-    return recipe.cast_bytes * np.where(plan.recompute == 2, held.embedding, linear)
+    return recipe.cast_bytes * np.where(np.asarray(plan.recompute) >= FULL, held.embedding, linear)
 
 
 def _last_layer_gradients(recipe: Recipe, matrix: Any) -> Any:

@@ -9,7 +9,7 @@ from gpuselect.estimate.memory_blocks import SCORE_BYTES, activation_terms
 from gpuselect.estimate.shape import Shape
 from gpuselect.i18n import _
 
-ADAPTERS = ("lora", "qlora")
+ADAPTERS = ("lora", "qlora", "prefix")  # on a frozen base
 WIDE = ("fp32", "tf32")
 # weights, gradients, optimizer: mixed precision of arXiv 1910.02054, section 3.1, fp32 gradients
 TRAINABLE_BYTES = {
@@ -34,6 +34,14 @@ def lora_params(*, shape: Shape, rank: int) -> float:
     kv = shape.n_kv_heads * shape.head_dim
     per_layer = 2 * shape.hidden + 2 * (shape.hidden + kv) + 3 * (shape.hidden + shape.ffn)
     return float(shape.n_layers * rank * per_layer)
+
+
+def prefix_params(*, shape: Shape, tokens: int) -> float:
+    """Parameters of prefix tuning: keys and values of `tokens` virtual tokens in every layer, 2 L n d_kv.
+
+    Prefix-Tuning, arXiv 2101.00190, section 4.2, without the network that may make them during training.
+    """
+    return float(2 * shape.n_layers * tokens * shape.n_kv_heads * shape.head_dim)
 
 
 def states_of(*, shape: Shape, precision: str, optimizer: str) -> tuple[float, float, float]:
@@ -69,13 +77,15 @@ def training_recipe(
     lora_rank: int,
     calibration: Calibration,
     flash: bool = True,
+    prefix_tokens: int = 0,
 ) -> Recipe:
     """Bytes per parameter and activation of a method, precision and optimizer.
 
     Mixed precision holds 2 + 4 + 12 bytes per trained parameter (weights, fp32 gradients, AdamW
     moments and master copy). LoRA keeps the base in the width of the arithmetic, 16 or 32 bit, QLoRA in 4.5
-    bits with embeddings and head in 16, adapters in fp32 under autocast. Activations are those of the eager
-    block; stacks of fused kernels keep a share of them. Without a fused attention kernel the scores are kept
+    bits with embeddings and head in 16, adapters in fp32 under autocast. Prefix tuning trains keys and values
+    of virtual tokens; its activations are counted as those of adapters of rank 0. Activations are those of
+    the eager block; stacks of fused kernels keep a share of them. Without a fused kernel the scores are kept
     too.
     """
     weights, gradients, states = states_of(shape=shape, precision=precision, optimizer=optimizer)
@@ -83,8 +93,9 @@ def training_recipe(
     adapted = method in ADAPTERS
     style = ("lora", "fp32" if wide == "fp32" else "amp-bf16") if adapted else (shape.block, wide)
     terms = activation_terms(
-        shape=shape, block=calibration.activations[style[0]][style[1]], lora_rank=lora_rank
-    )
+        shape=shape, block=calibration.activations[style[0]][style[1]],
+        lora_rank=0 if method == "prefix" else lora_rank,
+    )  # fmt: skip
     memory = calibration.memory
     if fused:
         share = float(memory.fused_share)
@@ -92,6 +103,8 @@ def training_recipe(
     trainable, extra = shape.params, 0.0
     if adapted:
         trainable = lora_params(shape=shape, rank=lora_rank)
+        if method == "prefix":
+            trainable = prefix_params(shape=shape, tokens=prefix_tokens)
         embeddings = shape.embedding_params * (2 - shape.tied)
         quantised = NF4_BYTES * (shape.params - embeddings) + 2.0 * embeddings
         frozen = 4.0 if precision in WIDE else 2.0

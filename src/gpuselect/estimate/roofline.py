@@ -28,6 +28,9 @@ class Device:
     network: Any
     gemm_efficiency: Any
     bandwidth_efficiency: Any
+    host_link: Any = float("inf")  # one way between card and host [byte/s]
+    host_rate: Any = float("inf")  # traffic of an optimizer that the host of a node runs [byte/s]
+    host_shared: Any = 1  # cards that share the host, however many of them a plan takes
 
 
 def soft_max_time(*, compute: Any, memory: Any, overlap_loss: float = 0.3) -> Any:

@@ -13,14 +13,14 @@ import numpy as np
 
 from gpuselect.calibration import TrainingConstants
 from gpuselect.estimate.collectives import all_gather, all_reduce, all_to_all, point_to_point
-from gpuselect.estimate.memory import Recipe, parameters_per_rank
+from gpuselect.estimate.memory import Recipe, parameters_per_rank, stage_share
+from gpuselect.estimate.offload import cards_of_host, host_work
 from gpuselect.estimate.roofline import Device, gemm_shape_loss, realised_peak
 from gpuselect.estimate.shape import Shape
-from gpuselect.plan import ZERO_BUBBLE, Plan
+from gpuselect.plan import FULL, ZERO_BUBBLE, Plan
 
 NARROW = 1.2  # a peak that is this much above the 16-bit one is of a narrower format
 GATHERS = 2.0  # ZeRO-3 gathers the weights for the forward and for the backward pass
-HOST_TRANSFER = 6.0  # gradient to the host and weight back, per parameter (ZeRO-Offload, arXiv 2101.06840)
 STATE_TRAFFIC = 26.0  # bytes read and written per locally held AdamW state: 12 + 12 and the gradient
 
 
@@ -40,6 +40,7 @@ class StepTime:
     gradient_sync: Any
     optimizer: Any
     total: Any
+    offload: Any = 0.0  # transfers to and from the host that nothing hides
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,12 @@ class Method:
     legacy: Any = False  # a stack of before 2023: traffic of tensor parallelism is not overlapped
     tuned: Any = False  # a recipe tuned by the maker of the hardware: layers and overlap by hand
     wide: Any = False  # 32-bit elements between the layers: fp32 and tf32
-    offload: Any = False  # optimizer and its states on the host: modelled, hardly measured
     span: Any = 1.0  # keys and scores of a token, relative to causal attention over the sequence
 
 
 def recompute_passes(*, plan: Plan) -> Any:
-    """Extra forward passes: 0 none, 0.5 selective (about half of a forward), 1 full."""
-    return np.where(plan.recompute == 2, 1.0, np.where(plan.recompute == 1, 0.5, 0.0))
+    """Extra forward passes: 0 none, 0.5 selective (about half of a forward), 1 full and blocks."""
+    return np.where(np.asarray(plan.recompute) >= FULL, 1.0, np.where(plan.recompute == 1, 0.5, 0.0))
 
 
 def linear_time(
@@ -80,15 +80,16 @@ def linear_time(
 ) -> Any:
     """Linear layers and head of one micro-batch on one stage [s].
 
-    passes * 2 P_active / (tp pp) * tokens / (R eff) * (1 + shape loss), the split side of a product being
-    f / tp for two thirds of the work and q / tp for the rest. The head runs on the last
-    stage; fewer layers there balance it up to the share `head_stage_share`.
+    passes * 2 P_active S / tp * tokens / (R eff) * (1 + shape loss), the split side of a product being
+    f / tp for two thirds of the work and q / tp for the rest; S is the share of the layers that the largest
+    stage holds. The head runs on the last stage; fewer layers there balance it up to the share
+    `head_stage_share`, and in full where stages are uneven: the last one holds fewer.
     """
     peak = realised_peak(device=device, gain_8bit=constants.gain_8bit, gain_4bit=constants.gain_4bit)
     rate = np.where(wide, device.peak, peak) * efficiency
     head_rate = np.where(wide, device.peak, device.peak_16bit) * efficiency
     balance = rate / (device.bandwidth_efficiency * device.bandwidth)
-    share = 1.0 / (plan.tp * plan.pp)
+    share = stage_share(shape, plan) / plan.tp
     experts = shape.expert_params * shape.top_k / np.maximum(shape.n_experts, 1)
     loss = gemm_shape_loss(
         kappa=constants.shape_loss, balance=balance, rows=tokens,
@@ -97,6 +98,7 @@ def linear_time(
     dense = passes * 2.0 * (shape.active_layer_params - experts) * share * tokens / rate * (1.0 + loss)
     head = np.minimum(passes, 3.0) * 2.0 * shape.head_params / plan.tp * tokens / head_rate
     head = head * (1.0 / plan.pp + constants.head_stage_share * (1.0 - 1.0 / plan.pp))
+    head = np.where(shape.n_layers % plan.pp > 0, 0.0, head)
     if not np.any(shape.n_experts):
         return dense + head
     rows = np.maximum(tokens * shape.top_k * plan.ep / np.maximum(shape.n_experts, 1), 1.0)
@@ -122,7 +124,7 @@ def attention_time(
         np.asarray(shape.window) > 0, np.minimum(2.0 * shape.window, seq_len), seq_len
     )
     reach = (shape.attention_layers - shape.windowed_layers) * seq_len + windowed
-    flops = (3.5 + extra) * 2.0 * shape.q_width * reach / (plan.pp * plan.tp) * tokens
+    flops = (3.5 + extra) * 2.0 * shape.q_width * reach * stage_share(shape, plan) / plan.tp * tokens
     peak = np.where(wide, device.peak, device.peak_16bit)
     return flops / (peak * constants.attention_efficiency)
 
@@ -138,7 +140,7 @@ def elementwise_time(
     of 4-bit weights.
     """
     bandwidth = device.bandwidth * device.bandwidth_efficiency
-    layers = shape.n_layers / plan.pp
+    layers = shape.n_layers * stage_share(shape, plan)
     inner = np.minimum(shape.ffn, shape.active_layer_params / (3.0 * shape.hidden * shape.n_layers))
     per_width = np.where(method.fused, constants.elementwise_bytes_fused, constants.elementwise_bytes_eager)
     narrow = np.logical_not(wide) & (device.peak > NARROW * device.peak_16bit)
@@ -157,7 +159,7 @@ def elementwise_time(
             * layers
         )  # fmt: skip
     if np.any(method.quantised):
-        held = shape.active_layer_params / (plan.tp * plan.pp)
+        held = shape.active_layer_params * stage_share(shape, plan) / plan.tp
         total = total + np.where(method.quantised, constants.dequantise_bytes * held * (2.0 + extra), 0.0)
     return total / bandwidth
 
@@ -198,7 +200,7 @@ def step_time(
     tensor_parallel, expert_parallel, context_parallel = _model_parallel_times(
         **common, extra=extra, method=method
     )
-    layers = shape.n_layers / plan.pp
+    layers = shape.n_layers * stage_share(shape, plan)
     per_layer = np.where(method.fused, constants.host_fused_s, constants.host_eager_s)
     per_layer = per_layer * np.where(method.frozen_base, constants.adapter_host, 1.0)
     host = per_layer * layers * (3.0 + extra) / 3.0 * np.where(np.asarray(shape.n_experts) > 0, 2.0, 1.0)
@@ -207,7 +209,7 @@ def step_time(
     terms = (linear, attention, elementwise, tensor_parallel, expert_parallel, context_parallel, host)
     return _assemble(
         shape=shape, plan=plan, recipe=recipe, device=device, constants=constants, terms=terms, micro=micro,
-        tokens=tokens, offload=method.offload,
+        tokens=tokens,
     )  # fmt: skip
 
 
@@ -227,7 +229,7 @@ def _model_parallel_times(
     ep: 4 + 2 r all-to-alls of k' h 2 bytes per token; k' = k inside the fast domain, one copy per
     domain across it. cp: keys and values of the other ranks, forward, and twice backward.
     """
-    layers = shape.n_layers / plan.pp
+    layers = shape.n_layers * stage_share(shape, plan)
     link = link_bandwidth(device=device, constants=constants)
     network = device.network * constants.network_efficiency
     rounds = 4.0 + 2.0 * extra
@@ -239,7 +241,8 @@ def _model_parallel_times(
     )  # fmt: skip
     far = np.where(plan.tp * plan.cp <= device.domain, link, network)
     kv = 4.0 * shape.n_kv_heads * shape.head_dim / np.minimum(plan.tp, shape.n_kv_heads)
-    context = constants.exposed_cp * shape.attention_layers / plan.pp * (3.0 + extra) * all_gather(
+    reach = shape.attention_layers * stage_share(shape, plan) * (3.0 + extra)
+    context = constants.exposed_cp * reach * all_gather(
         size=kv * tokens * plan.cp, ranks=plan.cp, bandwidth=far, latency=device.link_latency
     )  # fmt: skip
     if not np.any(shape.n_experts):
@@ -316,7 +319,6 @@ def _assemble(
     terms: tuple[Any, ...],
     micro: Any,
     tokens: Any,
-    offload: Any,
 ) -> StepTime:
     """Add pipeline, gradient sync and optimizer to the time of one micro-batch."""
     linear, attention, elementwise, tensor_parallel, expert_parallel, context_parallel, host = terms
@@ -336,16 +338,24 @@ def _assemble(
     shard = np.where(plan.zero_stage >= 1, plan.dp, 1)
     own = trainable / shard
     optimizer = (STATE_TRAFFIC * own + 4.0 * trainable) / (device.bandwidth * device.bandwidth_efficiency)
-    on_host = (STATE_TRAFFIC + HOST_TRANSFER) * own / constants.host_rate
-    optimizer = np.where(offload, on_host, optimizer)
+    host_exposed: Any = 0.0
+    if np.any(plan.offload):
+        work = host_work(
+            plan=plan, weights=recipe.weight_bytes * held, trained=trainable,
+            optimizer_bytes=recipe.optimizer_bytes, link=device.host_link * constants.pcie_efficiency,
+            rate=device.host_rate / cards_of_host(plan=plan, device=device),
+            compute=micro * accum, overlap=constants.overlap_dp,
+        )  # fmt: skip
+        optimizer = np.where(np.asarray(plan.offload) > 0, work.update, optimizer)
+        host_exposed = work.exposed
     bubble = bubble_time(plan=plan, micro=micro)
     scale_loss = constants.scale_loss * np.maximum(np.log2(plan.count / 8.0), 0.0)
-    total = (micro * accum + bubble + exposed + optimizer) * (1.0 + scale_loss)
+    total = (micro * accum + bubble + exposed + optimizer + host_exposed) * (1.0 + scale_loss)
     return StepTime(
         linear=linear * accum, attention=attention * accum, elementwise=elementwise * accum,
         tensor_parallel=tensor_parallel * accum, expert_parallel=expert_parallel * accum,
         context_parallel=context_parallel * accum, host=host * accum, micro_batch=micro, bubble=bubble,
-        gradient_sync=exposed, optimizer=optimizer, total=total,
+        gradient_sync=exposed, optimizer=optimizer, total=total, offload=host_exposed,
     )  # fmt: skip
 
 

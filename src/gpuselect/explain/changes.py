@@ -24,7 +24,7 @@ PRECISIONS = ("fp16", "bf16", "fp8")
 METHODS = ("lora", "qlora")
 RESTRICTIONS = (
     "gpus", "exclude", "vendors", "have", "max_power_w", "ecc", "mig", "form_factor", "edge", "frameworks",
-    "engine",
+    "framework_licence", "engine",
 )  # fmt: skip
 MORE = (2, 4, 16)  # times the largest count
 MEMORY_CODES = ("memory-exceeded", "no-valid-plan")

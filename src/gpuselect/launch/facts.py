@@ -12,11 +12,13 @@ from math import ceil
 
 from gpuselect.catalog import Accelerator, Catalog, Framework, Model
 from gpuselect.decision import Option
+from gpuselect.estimate.memory import block_layers
+from gpuselect.estimate.memory_recipe import ADAPTERS
 from gpuselect.job import ServingJob, TrainingJob, native_format
 from gpuselect.launch.fill import Value
 from gpuselect.names import resolve_model
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.plan import BLOCKS, OFFLOADS, RECOMPUTE, Plan, layers_of_stages
 from gpuselect.workload import Workload
 
 PLAIN = re.compile(r"[\w./:+-]+")  # a text that no shell, YAML, TOML or JSON reads in a way of its own
@@ -49,7 +51,8 @@ def facts_of(*, option: Option, job: Job, workload: Workload, catalog: Catalog) 
     }
     match job:
         case TrainingJob():
-            facts |= _training(job, workload)
+            facts |= _training(job, workload) | stage_facts(job.shape.n_layers, option.plan)
+            facts |= _blocks(job, option.plan)
         case ServingJob():
             facts |= _serving(job, option)
         case NetworkJob():
@@ -82,9 +85,9 @@ def _kinds(job: Job) -> Iterable[str]:
     training = isinstance(job, TrainingJob) or (isinstance(job, NetworkJob) and job.training)
     yield kind
     yield "training" if training else "hpc_run" if kind == "hpc" else "serving"
-    if kind in ("lora", "qlora"):
+    if kind in ADAPTERS:
         yield "adapters"
-    if kind in ("full", "lora", "qlora"):
+    if kind in ("full", *ADAPTERS):
         yield "finetuning"
 
 
@@ -156,6 +159,7 @@ def _plan(option: Option) -> dict[str, Value | None]:
         "zero_any": plan.zero_stage or None,
         "recompute": RECOMPUTE[plan.recompute],
         **_flags([f"recompute_{RECOMPUTE[plan.recompute]}"] + ["recompute_any"] * bool(plan.recompute)),
+        **_flags(["offload_any", f"offload_{OFFLOADS[plan.offload]}"] * bool(plan.offload)),
         "micro_batch": plan.micro_batch,
         "grad_accum": plan.grad_accum,
         "batch_of_step": plan.micro_batch * plan.dp * plan.grad_accum,
@@ -253,6 +257,31 @@ def _training(job: TrainingJob, workload: Workload) -> dict[str, Value | None]:
         "top_k": int(shape.top_k) if shape.n_experts else None,
         "tied": True if shape.tied else None,
     }
+
+
+def stage_facts(n_layers: int, plan: Plan) -> dict[str, Value | None]:
+    """Interleaved stages of a rank, and how layers that do not divide are laid out.
+
+    `ends_as_layers`: with embedding and head counted as layers they divide; else the layers of both ends.
+    """
+    first, middle, last = layers_of_stages(n_layers, plan.pp) or (None, None, None)
+    uneven = plan.pp > 1 and first != middle
+    as_layers = uneven and (n_layers + 2) % (plan.pp * plan.virtual) == 0
+    interleaved = plan.virtual > 1
+    return {
+        "virtual_many": plan.virtual if interleaved else None,
+        "virtual_layers": (n_layers + 2 * as_layers) // (plan.pp * plan.virtual) if interleaved else None,
+        "virtual_even": True if interleaved and not as_layers else None,
+        "ends_as_layers": True if as_layers else None,
+        "first_layers": first if uneven and not as_layers else None,
+        "last_layers": last if uneven and not as_layers else None,
+    }
+
+
+def _blocks(job: TrainingJob, plan: Plan) -> dict[str, Value | None]:
+    """Layers between two checkpoints, where blocks of layers are computed anew."""
+    layers = block_layers(shape=job.shape, plan=plan, recipe=job.recipe, seq_len=job.seq_len)
+    return {"recompute_layers": int(layers) if plan.recompute == BLOCKS else None}
 
 
 def _serving(job: ServingJob, option: Option) -> dict[str, Value | None]:

@@ -30,11 +30,13 @@ from gpuselect.quantities.sizes import (
 from gpuselect.quantities.text import Reading
 from gpuselect.quantities.times import (
     Latency,
+    Throughput,
     format_duration,
     parse_demand,
     parse_duration,
     parse_latency,
     parse_rate,
+    parse_throughput,
     parse_token_time,
 )
 
@@ -46,6 +48,7 @@ __all__ = [
     "Reading",
     "Resolution",
     "Streams",
+    "Throughput",
     "TrainingSet",
     "format_count",
     "format_duration",
@@ -68,5 +71,6 @@ __all__ = [
     "parse_resolution",
     "parse_samples",
     "parse_streams",
+    "parse_throughput",
     "parse_token_time",
 ]

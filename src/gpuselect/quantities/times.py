@@ -36,6 +36,13 @@ class Latency(NamedTuple):
     percentile: str | None = None
 
 
+class Throughput(NamedTuple):
+    """A rate [1/s], of tokens that are written or of samples."""
+
+    per_second: float
+    of_tokens: bool = True
+
+
 def parse_duration(raw: object) -> float:
     """Read a duration [s]; a number without a unit is in seconds.
 
@@ -134,6 +141,22 @@ def parse_demand(raw: object) -> float:
             examples=("10M tokens/day", "500 tok/s"),
         )
     return demand
+
+
+def parse_throughput(raw: object) -> Throughput:
+    """Read a rate of tokens that are written [tokens/s], or of samples or requests [1/s]; bare: tokens.
+
+    >>> tuple(parse_throughput("2k tok/s")), tuple(parse_throughput("100 images/s"))
+    ((2000.0, True), (100.0, False))
+    """
+    text = tidy(raw).lower()
+    tokens = magnitude(text) if re.fullmatch(PLAIN, text) else None
+    if tokens is None:
+        tokens = _per_second(text, what=r"(?:output\s*)?(?:tokens?|tok|t)")
+    rate = _per_second(text, what=_SAMPLES) if tokens is None else tokens
+    if rate is None:
+        raise failure(what=_("a throughput"), raw=raw, examples=("2000 tokens/s", "100 images/s"))
+    return Throughput(rate, of_tokens=tokens is not None)
 
 
 def _per_second(text: str, *, what: str) -> float | None:

@@ -41,7 +41,7 @@ from gpuselect.readers.price_rows import (
     parse_quotations,
     replace_prices,
 )
-from gpuselect.readers.tables import EMBODIED, POWER, PRICE_HISTORY, REGIONS, LazyTable
+from gpuselect.readers.tables import EMBODIED, EXCHANGE, POWER, PRICE_HISTORY, REGIONS, LazyTable
 from gpuselect.readers.translated import translated
 
 LISTS: Mapping[str, type[Entry]] = {
@@ -122,6 +122,7 @@ def load_catalog(*, data_dir: Path | None = None, overlays: Sequence[Path] = ())
         regions=LazyTable(REGIONS, (folder, *overlays)),
         price_history=LazyTable(PRICE_HISTORY, (folder, *overlays)),
         embodied=LazyTable(EMBODIED, (folder, *overlays)),
+        exchange_rates=LazyTable(EXCHANGE, (folder, *overlays)),
         optimisations=entries["optimisations.yaml"],  # type: ignore[arg-type]
     )
     return catalog if language() == "en" else translated(catalog)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
-from gpuselect.catalog import EmbodiedCarbon, MeasuredPower, PastPrice, Region
+from gpuselect.catalog import EmbodiedCarbon, ExchangeRate, MeasuredPower, PastPrice, Region
 from gpuselect.errors import CatalogError
 from gpuselect.i18n import _
 from gpuselect.readers.limits import TABLE_BYTES, csv_records, read_text_bounded
 
-Row = TypeVar("Row", MeasuredPower, Region, PastPrice, EmbodiedCarbon)
+Row = TypeVar("Row", MeasuredPower, Region, PastPrice, EmbodiedCarbon, ExchangeRate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,15 @@ EMBODIED = Layout(
     words={"scope": ("card", "server-without-cards", "server")},
     key=("hardware", "n_accel", "scope", "source"),
 )
-LAYOUTS: tuple[Layout[Any], ...] = (POWER, REGIONS, PRICE_HISTORY, EMBODIED)
+EXCHANGE = Layout(
+    file="exchange_rates.csv",
+    kind=ExchangeRate,
+    required=("currency", "per_eur", "as_of", "source"),
+    bounds={"per_eur": (1e-3, 1e6)},
+    words={},
+    key=("currency",),
+)
+LAYOUTS: tuple[Layout[Any], ...] = (POWER, REGIONS, PRICE_HISTORY, EMBODIED, EXCHANGE)
 
 
 class LazyTable(Sequence[Row]):

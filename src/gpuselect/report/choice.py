@@ -18,6 +18,7 @@ def framework_lines(choice: FrameworkChoice | None) -> list[str]:
     if choice.vendors:
         text = _("Keeps {n} vendors open: {names}")
         lines.append(text.format(n=len(choice.vendors), names=_(", ").join(choice.vendors)))
+    lines.append(_("Licence: {name}").format(name=choice.licence or _("unknown")))
     if choice.evidence:
         lines.append(_("State of the project: {text}").format(text=choice.evidence))
     lines += [_("Not taken: {text} [{code}]").format(text=note.text, code=note.code) for note in choice.lost]

@@ -10,6 +10,8 @@ from gpuselect.report.format import money, power, significant
 from gpuselect.tco.ownership import Ledger
 from gpuselect.tco.places import Quantity
 
+SMALL_KWH = 0.01  # below it energy is shown in Wh
+
 
 def cost_lines(cost: Cost) -> list[str]:
     """Items, rent by term, break-even, years of use and uncertainty: one line each, where known."""
@@ -84,8 +86,7 @@ def energy_lines(energy: Energy) -> list[str]:
         parts.append(f"{significant(energy.kwh)} kWh")
     if energy.kgco2e is not None:
         parts.append(f"{significant(energy.kgco2e)} kg CO2e")
-    if energy.kwh_per_million_tokens is not None:
-        parts.append(_("{kwh} kWh per million tokens").format(kwh=significant(energy.kwh_per_million_tokens)))
+    parts += _per_unit(energy)
     lines = [_("Energy: {parts}").format(parts=_(", ").join(parts))]
     if energy.embodied_kgco2e is not None:
         scope = _("server") if energy.embodied_scope == "server" else _("card alone")
@@ -104,6 +105,28 @@ def energy_lines(energy: Energy) -> list[str]:
             )
         )
     return lines
+
+
+def _per_unit(energy: Energy) -> list[str]:
+    """Energy and carbon of a million tokens or a thousand images, of operation and of the hardware."""
+    kwh, kg = energy.kwh_per_thousand_images, energy.kgco2e_per_thousand_images
+    plain, full = (
+        _("{energy} per thousand ({g} g CO2e)"),
+        _("{energy} per thousand ({g} g CO2e, {made} g for making the hardware)"),
+    )
+    if energy.kwh_per_million_tokens is not None:
+        kwh, kg = energy.kwh_per_million_tokens, energy.kgco2e_per_million_tokens
+        plain, full = (
+            _("{energy} per million tokens ({g} g CO2e)"),
+            _("{energy} per million tokens ({g} g CO2e, {made} g for making the hardware)"),
+        )
+    if kwh is None or kg is None:
+        return []
+    shown = f"{significant(kwh)} kWh" if kwh >= SMALL_KWH else f"{significant(1e3 * kwh)} Wh"
+    made = energy.embodied_kgco2e_per_unit
+    if made is None:
+        return [plain.format(energy=shown, g=significant(1e3 * kg))]
+    return [full.format(energy=shown, g=significant(1e3 * kg), made=significant(1e3 * made, 2))]
 
 
 def quantity_text(quantity: Quantity, unit: str) -> str:

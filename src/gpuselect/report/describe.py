@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuselect.decision import Considered, Cost, Decision, Estimate, FitAnswer, Offer, Option
 from gpuselect.i18n import N_, _, full_stop
-from gpuselect.plan import RECOMPUTE
+from gpuselect.plan import ON_THE_HOST, RECOMPUTE
 from gpuselect.report.format import (
     DAY_S,
     HOUR_S,
@@ -34,6 +34,9 @@ SECONDS: Mapping[str, float] = {  # the metrics that are times, and their unit [
 SMALLER_IS_BETTER = frozenset(SECONDS)
 
 
+NAMED_BY_UNIT = ("images_per_s", "requests_per_s", "frames_per_s")  # "1,700 images/s" says what it is
+
+
 def metric_label(key: str) -> str:
     """Name of a performance metric without its unit.
 
@@ -45,6 +48,7 @@ def metric_label(key: str) -> str:
         "tokens_per_s": _("Throughput"),
         "tokens_per_s_per_accelerator": _("Throughput per accelerator"),
         "mfu": _("Model FLOP utilisation"),
+        "goodput": _("Goodput: share of the time that failures leave"),
         "time_to_train_days": _("Time to train"),
         "ttft_ms": _("Time to first token"),
         "tpot_ms": _("Time per output token"),
@@ -95,6 +99,8 @@ def metric_text(key: str, estimate: Estimate) -> str:
     '42 % (36 %–48 %)'
     """
     seconds, unit = SECONDS.get(key), metric_unit(key)
+    if key == "goodput":
+        return f"{100.0 * estimate.value:.3g} %"
     if estimate.low == estimate.value == estimate.high and not seconds:  # a ratio without an interval
         return f"{significant(estimate.value)} {unit}"
     if seconds:
@@ -167,10 +173,14 @@ def plan_text(option: Option) -> str:
         f"{axis} {value}" for axis in ("tp", "pp", "dp", "ep", "cp") if (value := getattr(plan, axis)) != 1
     )
     parts = [widths or _("no split")]
+    if plan.virtual != 1:
+        parts.append(_("{n} interleaved stages each").format(n=plan.virtual))
     if plan.zero_stage:
         parts.append(f"ZeRO-{plan.zero_stage}")
     if plan.recompute:
         parts.append(_("{kind} recompute").format(kind=_(RECOMPUTE[plan.recompute])))
+    if plan.offload:
+        parts.append(_("{what} on the host").format(what=_(ON_THE_HOST[plan.offload])))
     if plan.micro_batch != 1:
         steps = plan.grad_accum != 1 or plan.dp != 1 or "step_time_s" in option.performance
         name = _("micro-batch {size}") if steps else _("batch {size}")
@@ -302,7 +312,8 @@ def decision_sentence(decision: Decision) -> str:
     parts.append(_(" ({plan})").format(plan=plan_text(option)))
     key = headline_key(option)
     if key is not None:
-        parts.append(_(": {metric} {value}").format(metric=metric_label(key).lower(), value=headline(option)))
+        said = _(": {value}") if key in NAMED_BY_UNIT else _(": {metric} {value}")
+        parts.append(said.format(metric=metric_label(key).lower(), value=headline(option)))
     if option.cost != Cost():
         parts.append(_(", {cost}").format(cost=cost_text(option)))
     if option.cost.per_million_tokens_usd is not None and option.cost.per_run_usd is None:
@@ -314,6 +325,9 @@ def fit_sentence(answer: FitAnswer) -> str:
     """The answer to `estimate` in one sentence."""
     if answer.option is None and answer.nearest is not None:
         miss = answer.nearest
+        if miss.memory.per_accelerator_gib <= miss.memory.usable_gib:
+            text = _("No: on {hardware} the host does not hold what is offloaded.")
+            return text.format(hardware=count_of(miss.count, miss.accelerator))
         text = _("No: does not fit on {hardware}: needs {need} of {usable} usable per accelerator.")
         return text.format(
             hardware=count_of(miss.count, miss.accelerator), need=gib(miss.memory.per_accelerator_gib),

@@ -129,6 +129,7 @@ def _configuration(option: Option) -> list[Block]:
     choice = option.framework
     if choice is not None:
         rows.append((_("Framework"), _(", ").join(part for part in (choice.name, choice.version) if part)))
+        rows.append((_("Licence"), choice.licence or _("unknown")))
         rows.append((_("Why this framework"), choice.why))
     blocks: list[Block] = [
         Heading(_("Recommended configuration")),

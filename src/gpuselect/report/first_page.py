@@ -22,7 +22,7 @@ from gpuselect.report.format import money
 from gpuselect.report.given import workload_rows
 
 SHORTLIST = 3
-MONEY_DEFAULTS = ("default-energy", "default-ownership", "not-counted")
+MONEY_DEFAULTS = ("default-energy", "default-power", "default-ownership", "not-counted")
 
 
 def first_page(decision: Decision) -> list[Block]:

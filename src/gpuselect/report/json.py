@@ -24,7 +24,7 @@ from gpuselect.decision import (
     Option,
     Stability,
 )
-from gpuselect.plan import RECOMPUTE, Plan
+from gpuselect.plan import OFFLOADS, RECOMPUTE, Plan
 from gpuselect.report.plain import plain
 from gpuselect.report.version import tool_version
 from gpuselect.tco.ownership import Ledger
@@ -185,6 +185,7 @@ def _layout(plan: Plan) -> dict[str, Any]:
     return {
         **{key: int(getattr(plan, key)) for key in WIDTHS},
         "recompute": RECOMPUTE[int(plan.recompute)],
+        **({"offload": OFFLOADS[int(plan.offload)]} if plan.offload else {}),
         **{key: int(getattr(plan, key)) for key in ("micro_batch", "grad_accum", "replicas")},
     }
 
@@ -205,6 +206,7 @@ def _framework(choice: FrameworkChoice | None) -> dict[str, Any] | None:
         "id": choice.id,
         "name": choice.name,
         "version": choice.version or None,
+        "licence": choice.licence or None,
         "why": choice.why,
         "launch": list(choice.launch),
         "score": _choice_score(choice),
@@ -256,6 +258,7 @@ def _memory(fit: MemoryFit) -> dict[str, Any]:
         "headroom_pct": plain(fit.headroom_pct) if fit.usable_gib else None,
         "state": fit.state,
         "breakdown": plain(fit.breakdown_gib),
+        **({"host_gib": plain(fit.host_gib)} if fit.host_gib else {}),
     }
 
 
@@ -352,9 +355,12 @@ def _energy(energy: Energy) -> dict[str, Any]:
         "kgco2e": plain(energy.kgco2e),
         "kwh_per_million_tokens": plain(energy.kwh_per_million_tokens),
         "kgco2e_per_million_tokens": plain(energy.kgco2e_per_million_tokens),
+        "kwh_per_thousand_images": plain(energy.kwh_per_thousand_images),
+        "kgco2e_per_thousand_images": plain(energy.kgco2e_per_thousand_images),
         "embodied": None if energy.embodied_kgco2e is None else {
             "kgco2e": plain(energy.embodied_kgco2e), "low": plain(energy.embodied_low_kgco2e),
             "high": plain(energy.embodied_high_kgco2e), "scope": energy.embodied_scope,
+            "per_unit": plain(energy.embodied_kgco2e_per_unit),
         },
         "carbon_g_kwh": None if place is None else _quantity(place.carbon_g_kwh),
         "pue": None if place is None else _quantity(place.pue),

@@ -25,6 +25,7 @@ class CostDefaults(BaseModel):
     # purchase
     server_factor: Figure
     network_share: Figure
+    storage_usd_tb: Figure  # of parallel storage that is bought with the machines
     colocation_usd_kw_month: Figure
     value_kept_year: Figure  # share of its value that hardware keeps from one year to the next
     residual_share: Figure | None = None  # resale at the end, instead of the decline by year

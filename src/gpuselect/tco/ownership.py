@@ -14,12 +14,14 @@ from gpuselect.tco.defaults import HOURS_PER_YEAR
 
 
 def power_w(*, count: float, accelerator_w: float, host_w: float, nodes: float, share: float) -> float:
-    """Power of accelerators at their load share, plus their hosts [W].
+    """Power of accelerators and hosts at a share of their rating [W].
+
+    share * (count * accelerator + nodes * host). Shares measured on whole nodes are of this sum.
 
     >>> power_w(count=8, accelerator_w=700, host_w=4600, nodes=1, share=0.75)
-    8800.0
+    7650.0
     """
-    return count * accelerator_w * share + nodes * host_w
+    return share * (count * accelerator_w + nodes * host_w)
 
 
 def energy_kwh(*, power: float, hours: float, pue: float) -> float:

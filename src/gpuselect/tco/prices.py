@@ -33,6 +33,19 @@ def rent_rows(
     return tuple(sorted(rows, key=lambda p: not p.is_offer))
 
 
+def any_number(row: Price) -> bool:
+    """True for a price per GPU or per chip, which counts for any number of them."""
+    return "per GPU" in row.instance or "per chip" in row.instance
+
+
+def best_by_size(rows: Iterable[Price]) -> tuple[Price, ...]:
+    """The cheapest row of each size of instance, offers and market figures apart: no other can win."""
+    best: dict[tuple[int, bool, bool], Price] = {}
+    for row in sorted(rows, key=lambda p: (p.price, p.as_of == "", p.provider, p.instance, p.region)):
+        best.setdefault((row.n_accel, row.is_offer, any_number(row)), row)
+    return tuple(best.values())
+
+
 def cheapest(rows: Sequence[Price], *, count: int, together: int) -> UnitPrice | None:
     """Cheapest bill of whole instances for `count` accelerators, `together` of which share an instance.
 
@@ -40,7 +53,7 @@ def cheapest(rows: Sequence[Price], *, count: int, together: int) -> UnitPrice |
     """
     best: tuple[tuple[bool, float, bool, str, str, str], Price] | None = None
     for row in rows:
-        if row.n_accel < together and "per GPU" not in row.instance and "per chip" not in row.instance:
+        if row.n_accel < together and not any_number(row):
             continue
         key = (not row.is_offer, bill(row, count), row.as_of == "", row.provider, row.instance, row.region)
         if best is None or key < best[0]:
