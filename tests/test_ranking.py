@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from gpuselect import advisor
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
-from gpuselect.decision import Cost, Decision, Estimate, MemoryFit, Option, Score
+from gpuselect.decision import Decision, Estimate, MemoryFit, Option, Score
 from gpuselect.errors import InputError
+from gpuselect.money_records import Cost
 from gpuselect.plan import Plan
 from gpuselect.ranking import criteria_weights, kind_of
 from gpuselect.readers.calibration import load_calibration, load_defaults

@@ -11,18 +11,16 @@ import pytest
 
 from gpuselect.decision import (
     Considered,
-    Cost,
     Decision,
-    Energy,
     Estimate,
     FitAnswer,
     FrameworkChoice,
     MemoryFit,
     Note,
-    Offer,
     Option,
     Score,
 )
+from gpuselect.money_records import Cost, Energy, Offer
 from gpuselect.plan import Plan
 from gpuselect.report.blocks import Grid
 from gpuselect.report.console import Style, grid_text, shown_columns

@@ -6,8 +6,6 @@ from html.parser import HTMLParser
 import pytest
 
 from gpuselect.decision import (
-    Cost,
-    CostRange,
     Decision,
     Estimate,
     FieldOfCards,
@@ -18,6 +16,7 @@ from gpuselect.decision import (
     Scaling,
     Stability,
 )
+from gpuselect.money_records import Cost, CostRange
 from gpuselect.plan import Plan
 from gpuselect.report import charts
 from gpuselect.report.blocks import Chart, Grid, Heading, Lines, PageBreak

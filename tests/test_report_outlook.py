@@ -7,7 +7,8 @@ import pytest
 
 from gpuselect.advisor import estimate, recommend
 from gpuselect.curves import field_of_cards, scaling_of, telling_metric
-from gpuselect.decision import Cost, Estimate, MemoryFit, Offer, Option
+from gpuselect.decision import Estimate, MemoryFit, Option
+from gpuselect.money_records import Cost, Offer
 from gpuselect.neighbours import Query, nearest_rows, short
 from gpuselect.outlook import with_outlook
 from gpuselect.plan import Plan

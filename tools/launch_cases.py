@@ -18,9 +18,10 @@ import yaml
 
 from gpuselect.advisor import resolve_job
 from gpuselect.catalog import Catalog
-from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Offer, Option
+from gpuselect.decision import Estimate, FrameworkChoice, MemoryFit, Option
 from gpuselect.launch import launch_texts
 from gpuselect.launch.template import Template
+from gpuselect.money_records import Cost, Offer
 from gpuselect.plan import Plan
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog

@@ -20,8 +20,9 @@ from gpuselect.costs import (
     terms_of,
     where,
 )
-from gpuselect.decision import BreakEven, Cost, Note, Option, RegionPrice, TermPrice
+from gpuselect.decision import Note, Option
 from gpuselect.i18n import N_, _
+from gpuselect.money_records import BreakEven, Cost, RegionPrice, TermPrice
 from gpuselect.performance import run_hours
 from gpuselect.tco.defaults import CostDefaults
 from gpuselect.tco.ownership import (

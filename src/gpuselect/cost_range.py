@@ -8,8 +8,9 @@ from typing import Any
 
 from gpuselect.catalog import Catalog, System
 from gpuselect.costs import Purchase, Terms, fixed_costs, hourly_energy, node_count, paid_hours
-from gpuselect.decision import Cost, CostRange, Option, RegionPrice
+from gpuselect.decision import Option
 from gpuselect.i18n import _
+from gpuselect.money_records import Cost, CostRange, RegionPrice
 from gpuselect.provenance import Figure
 from gpuselect.tco.defaults import HOURS_PER_YEAR, CostDefaults
 from gpuselect.tco.ownership import ownership_per_hour

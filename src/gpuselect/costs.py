@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from gpuselect.catalog import Accelerator, Catalog, Price, System
-from gpuselect.decision import Cost, Energy, Offer
+from gpuselect.money_records import Cost, Energy, Offer
 from gpuselect.search import Candidate, Site
 from gpuselect.tco.defaults import HOURS_PER_MONTH, HOURS_PER_YEAR, CostDefaults
 from gpuselect.tco.embodied import Embodied, embodied_of

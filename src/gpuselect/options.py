@@ -8,13 +8,14 @@ from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.cost_detail import price_notes
 from gpuselect.costs import Terms, cost_of, deployment_power, energy_of, node_count
-from gpuselect.decision import Cost, Estimate, FrameworkChoice, MemoryFit, Note, Option
+from gpuselect.decision import Estimate, FrameworkChoice, MemoryFit, Note, Option
 from gpuselect.deployment import covered, method_and_family, target_of
 from gpuselect.estimate.offload import cards_of_host
 from gpuselect.framework_choice import best, named, training_why
 from gpuselect.frameworks import Ask, parallel_needs
 from gpuselect.i18n import N_, _
 from gpuselect.job import ServingJob, TrainingJob
+from gpuselect.money_records import Cost
 from gpuselect.names import allowed_licences
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes

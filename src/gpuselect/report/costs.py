@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpuselect.cost_detail import breakeven_text
-from gpuselect.decision import Cost, Energy, RegionPrice
 from gpuselect.i18n import _
+from gpuselect.money_records import Cost, Energy, RegionPrice
 from gpuselect.report.blocks import Grid
 from gpuselect.report.format import money, power, significant
 from gpuselect.tco.ownership import Ledger

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuselect.decision import Considered, Cost, Decision, Estimate, FitAnswer, Offer, Option
+from gpuselect.decision import Considered, Decision, Estimate, FitAnswer, Option
 from gpuselect.i18n import N_, _, full_stop
+from gpuselect.money_records import Cost, Offer
 from gpuselect.plan import ON_THE_HOST, RECOMPUTE
 from gpuselect.report.format import (
     DAY_S,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gpuselect.decision import Advice, Decision, Note, Offer, Option
+from gpuselect.decision import Advice, Decision, Note, Option
 from gpuselect.i18n import _
+from gpuselect.money_records import Offer
 from gpuselect.report.blocks import Block, Bullets, Commands, Grid, Heading, PageBreak, Paragraph
 from gpuselect.report.choice import framework_lines
 from gpuselect.report.costs import cost_lines, energy_lines, ledger_grids

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuselect.decision import Cost, Decision, Option
+from gpuselect.decision import Decision, Option
 from gpuselect.i18n import _
+from gpuselect.money_records import Cost
 from gpuselect.report.blocks import Band, Chart, Dots, Grid, Lines, Stack, Swings
 from gpuselect.report.costs import cents, cost_unit
 from gpuselect.report.describe import (

@@ -9,10 +9,7 @@ from gpuselect.decision import (
     Advice,
     Change,
     Considered,
-    Cost,
-    CostRange,
     Decision,
-    Energy,
     Estimate,
     FitAnswer,
     FrameworkChoice,
@@ -20,10 +17,10 @@ from gpuselect.decision import (
     MemoryFit,
     Miss,
     Note,
-    Offer,
     Option,
     Stability,
 )
+from gpuselect.money_records import Cost, CostRange, Energy, Offer
 from gpuselect.plan import OFFLOADS, RECOMPUTE, Plan
 from gpuselect.report.plain import plain
 from gpuselect.report.version import tool_version
