@@ -442,5 +442,5 @@ def test_grid_in_every_format():
 
 
 def test_ascii_spelling_replaces_what_it_does_not_know():
-    """ASCII spelling replaces what it does not know."""
-    assert to_ascii("4 × 昇") == "4 x ?"
+    """ASCII spelling replaces what it does not know, but for Chinese, which a Chinese encoding has."""
+    assert to_ascii("4 × ☃ 昇") == "4 x ? 昇"

@@ -249,6 +249,16 @@ def test_another_locale_loses_no_meaning():
     assert json.loads(answer.stdout) == json.loads(piped("list", "formats", "--json").stdout)
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "gbk"])
+def test_a_chinese_terminal_of_another_encoding_shows_chinese(encoding):
+    """The sentences arrive in its encoding; signs that GBK lacks are spelt."""
+    words = [sys.executable, "-m", "gpuselect", "--lang", "zh", "explain", "memory-tight"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    text = subprocess.run(words, capture_output=True, check=True, env=environment).stdout.decode(encoding)
+    assert "需求占可用显存的" in text
+    assert "?" not in text
+
+
 def test_a_name_does_not_steer_the_terminal():
     """Control characters of a user's file are left out."""
     for style in (Style(), Style(width=80), Style(width=80, color=True)):

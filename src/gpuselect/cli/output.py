@@ -30,13 +30,23 @@ def terminal_style(arguments: Mapping[str, Any]) -> Style:
     from gpuselect.report.console import Style
 
     is_terminal = sys.stdout.isatty()
-    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     return Style(
         width=shutil.get_terminal_size((80, 24)).columns if is_terminal else None,
         color=_wants_color(arguments, is_terminal=is_terminal),
-        unicode=encoding.startswith("utf"),
+        unicode=_shows_signs(getattr(sys.stdout, "encoding", None) or "ascii"),
         wide=bool(arguments.get("wide")),
     )
+
+
+def _shows_signs(encoding: str) -> bool:
+    """Whether an encoding has every typographic sign: UTF-8 and GB18030 do, GBK and Latin-1 do not."""
+    from gpuselect.report.format import ASCII_SPELLING
+
+    try:
+        "".join(ASCII_SPELLING).encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def _wants_color(arguments: Mapping[str, Any], *, is_terminal: bool) -> bool:

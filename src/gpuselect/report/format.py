@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from gpuselect.i18n import _, language
 
@@ -17,6 +18,8 @@ ASCII_SPELLING = {
     "”": '"', "’": "'", "‘": "'", "½": "1/2", "\u00a0": " ", "\u202f": " ", "─": "-", "━": "-",
     "│": "|", "√": "sqrt", "²": "^2", "³": "^3",
 }  # fmt: skip
+
+NEITHER = re.compile(r"[^\x00-\x7f\u2e80-\u9fff\uff00-\uffef]")  # neither ASCII nor Chinese
 
 
 def significant(value: float | None, digits: int = 3) -> str:
@@ -116,14 +119,14 @@ def power(watts: float | None) -> str:
 
 
 def to_ascii(text: str) -> str:
-    """Spell typographic signs in ASCII, for terminals that cannot show them.
+    """Spell typographic signs in ASCII, for terminals that cannot show them; Chinese stays as it is.
 
-    >>> to_ascii("8 × H100, 34 days (28–43)")
-    '8 x H100, 34 days (28-43)'
+    >>> to_ascii("8 × H100, 34 days (28–43)"), to_ascii("é 显存 ≥ 80 GiB")
+    ('8 x H100, 34 days (28-43)', '? 显存 >= 80 GiB')
     """
     for sign, spelling in ASCII_SPELLING.items():
         text = text.replace(sign, spelling)
-    return text.encode("ascii", "replace").decode("ascii")
+    return NEITHER.sub("?", text)
 
 
 def count_of(count: int, name: str) -> str:
