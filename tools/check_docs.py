@@ -215,7 +215,8 @@ def main() -> int:
         page.parent.mkdir(exist_ok=True)
         page.write_text(text, encoding="utf-8")
     checks = (
-        stale_reference, stale_manual, stale_readme, dead_links, missing_places, unused_codes, unmapped_modules,
+        stale_reference, stale_manual, stale_readme, dead_links, missing_places, unused_codes,
+        unmapped_modules,
     )  # fmt: skip
     faults = [fault for check in checks for fault in check()]
     for fault in faults:
