@@ -2,7 +2,8 @@
 
 python tools/check_docs.py            fail where docs/cli.md, the manual page, or README's accuracy table
                                       or its answer is stale, a relative link is dead, a cited place
-                                      in docs/ is missing or a rule code is unused
+                                      in docs/ is missing, a rule code is unused, or
+                                      ARCHITECTURE.md lacks a module
 python tools/check_docs.py --write    write docs/cli.md, docs/man/gpuselect.1 and README's parts first
 """
 
@@ -194,6 +195,15 @@ def unused_codes() -> Iterator[str]:
             yield f"the rule code {code} is explained and used nowhere"
 
 
+def unmapped_modules() -> Iterator[str]:
+    """A fault for each module that the map of ARCHITECTURE.md leaves out."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for path in sorted((ROOT / "src/gpuselect").iterdir()):
+        is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+        if is_module and not path.name.startswith("_") and f"`{path.stem}`" not in text:
+            yield f"ARCHITECTURE.md does not name the module {path.stem}"
+
+
 def main() -> int:
     """Run every check; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -204,7 +214,10 @@ def main() -> int:
         page, text = manual()
         page.parent.mkdir(exist_ok=True)
         page.write_text(text, encoding="utf-8")
-    checks = (stale_reference, stale_manual, stale_readme, dead_links, missing_places, unused_codes)
+    checks = (
+        stale_reference, stale_manual, stale_readme, dead_links, missing_places, unused_codes,
+        unmapped_modules,
+    )  # fmt: skip
     faults = [fault for check in checks for fault in check()]
     for fault in faults:
         print(fault, file=sys.stderr)

@@ -57,7 +57,7 @@ NOTES: Mapping[str, Explanation] = {
     ),
     "no-effect": Explanation(
         "Keys were given that this kind of work does not read; the answer is the same without them.",
-        "docs/cli.md, `gpuselect recommend`", "Leave them out, or name another --task.",
+        "docs/cli.md, gpuselect recommend", "Leave them out, or name another --task.",
     ),
     "precision-as-weights": Explanation(
         "Of a served decoder the format of the weights decides what is stored and multiplied, so a "
