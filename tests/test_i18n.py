@@ -147,6 +147,7 @@ def test_chinese_sentences_have_chinese_punctuation():
     beside = re.compile(r"[一-鿿][,;:!?](?!\d)|[一-鿿]\.(?!\w)|[一-鿿][A-Za-z0-9]|[A-Za-z0-9][一-鿿]")
     marks = re.compile(r"\{[^}]*\}|<<[^>]*>>")
     assert [text for text in CATALOG.values() if beside.search(marks.sub("", text))] == []
+    assert [text for text in CATALOG.values() if re.search(r"[\d}] %", text)] == []  # 80%, without a blank
 
 
 def words(text):
