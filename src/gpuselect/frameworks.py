@@ -257,7 +257,7 @@ def _nearest_width(
     framework: Framework, frameworks: Iterable[Framework], accelerator: Accelerator, ask: Ask
 ) -> str:
     """The nearest width below that divides the heads, and an engine that splits by layers."""
-    width = next((n for n in range(ask.tp - 1, 0, -1) if ask.heads % n == 0), 1)
+    width = next((n for n in range(min(ask.tp - 1, ask.heads or ask.tp), 0, -1) if ask.heads % n == 0), 1)
     free = replace(ask, wanted=frozenset(), weights="", tp=1)
     layers = [
         f.name

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
@@ -173,3 +174,14 @@ def test_draws_without_end_are_refused(capsys, tmp_path):
     )
     assert code == 3
     assert "draws" in err
+
+
+def test_a_tensor_parallelism_of_billions_is_no_search(capsys):
+    """The nearest width that divides the heads is looked for below the heads, not below the pin."""
+    began = time.process_time()
+    code, _err = code_of(
+        capsys, "recommend", "--task", "inference", "--model", "llama-3.1-8b", "--tp", "70亿",
+        "--gpus", "h100,l4",
+    )  # fmt: skip
+    assert code == 1
+    assert time.process_time() - began < 4.0
