@@ -210,8 +210,7 @@ def _texts(comparison: Comparison, row: Row) -> dict[str, str]:
 
 
 def _cell_text(cell: Cell, *, priced: bool, best: bool) -> str:
-    from gpuselect.report.describe import OF_A_TERM
-    from gpuselect.report.format import significant
+    from gpuselect.report.format import OF_A_TERM, significant
     from gpuselect.report.grid import cell as plain_cell
 
     text = plain_cell(cell.value) + MARKS.get(cell.status, "")

@@ -252,10 +252,6 @@ def unit_cost_text(option: Option) -> str:
 
 OF_THE_PRICE_TABLE = (N_("market median per GPU"), N_("list price per GPU"))
 OF_A_PLACE = (N_("default"), N_("global"))
-OF_A_TERM = (
-    N_("on-demand"), N_("spot"), N_("reserved-1y"), N_("reserved-3y"), N_("list"), N_("retail"), N_("used"),
-    N_("server"), N_("system"),
-)  # fmt: skip
 
 
 def part_label(name: str) -> str:

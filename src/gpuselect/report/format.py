@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from gpuselect.i18n import _, language
+from gpuselect.i18n import N_, _, language
 
 MINUTE_S, HOUR_S, DAY_S, YEAR_S = 60.0, 3600.0, 86_400.0, 31_557_600.0
 UNKNOWN = "?"
@@ -19,6 +19,10 @@ ASCII_SPELLING = {
     "│": "|", "√": "sqrt", "²": "^2", "³": "^3",
 }  # fmt: skip
 
+OF_A_TERM = (
+    N_("on-demand"), N_("spot"), N_("reserved-1y"), N_("reserved-3y"), N_("list"), N_("retail"), N_("used"),
+    N_("server"), N_("system"),
+)  # fmt: skip
 NEITHER = re.compile(r"[^\x00-\x7f\u2e80-\u9fff\uff00-\uffef]")  # neither ASCII nor Chinese
 
 
