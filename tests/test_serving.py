@@ -97,7 +97,7 @@ def test_tpot_latency_and_rate_of_a_batch(case: tuple[str, str], batch: int) -> 
     """TPOT and latency grow with the batch, all figures are positive, and the rates belong together."""
     site, job = site_and_job(*case)
     small, large = state(site, job, batch=batch), state(site, job, batch=2 * batch)
-    assert all(float(getattr(small, f.name)) > 0 for f in fields(Serving))
+    assert all(float(getattr(small, f.name)) > 0 for f in fields(Serving) if f.name != "on_host")
     assert large.tpot >= small.tpot
     assert large.latency >= small.latency
     assert large.ttft_unloaded == pytest.approx(float(small.ttft_unloaded))
@@ -239,7 +239,7 @@ def test_mixed_steps_bound_the_wait_of_a_token() -> None:
         )
         for flag in (True, False)
     )  # fmt: skip
-    assert mixed.tpot < 0.5 * apart.tpot
+    assert mixed.tpot < 0.6 * apart.tpot
     assert float(mixed.requests_per_s) == pytest.approx(float(apart.requests_per_s))
 
 

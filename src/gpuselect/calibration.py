@@ -276,6 +276,7 @@ class InterconnectConstants(_Section):
 
     default_pcie_gb_s: Figure
     default_network_gb_s: Figure
+    host_memory_gb_s: Figure  # of the processor, for layers that stay with it
 
 
 class Quantiles(_Section):

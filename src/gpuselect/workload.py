@@ -65,6 +65,11 @@ class Workload(BaseModel):
     tpot: float | None = None
     latency: float | None = None
     percentile: str | None = None
+    arrivals: Literal["poisson", "bursty"] | None = None
+    prefix_hits: float | None = None  # share of the prompt tokens found in the prefix cache
+    acceptance: float | None = None  # of a drafted token: speculative decoding
+    drafted: int | None = None  # tokens that are drafted for one step
+    offload: Literal["none", "cpu"] | None = None  # layers that do not fit stay with the processor
     # networks that work sample by sample, and video: image_size [pixels], fps [1/s]
     gmacs: float | None = None  # of one sample of a network that the catalog lacks [1e9]
     activations: float | None = None  # elements that its layers write

@@ -149,6 +149,14 @@ def _share(raw: object) -> float:
     return share
 
 
+def _part(raw: object) -> float:
+    """A share below 1."""
+    share = parse_percent(raw)
+    if share >= 1.0:
+        raise InputError(_("{raw!r} is not a share below 100 %").format(raw=raw))
+    return share
+
+
 def _number(raw: object, *, strip: str, example: str, low: float = 0.0, high: float = 1e12) -> float:
     """A number within limits; `strip` is a pattern of units that may stand around it."""
     text = re.sub(rf"^(?:us)?\$|\s*(?:{strip})$", "", str(raw).strip().lower())
@@ -213,7 +221,8 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "users": positive, "request_rate": parse_rate, "demand": parse_demand,
     "peak_factor": partial(positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
-    "percentile": _percentile,
+    "percentile": _percentile, "arrivals": among("poisson", "bursty"), "prefix_hits": _part,
+    "acceptance": _part, "drafted": partial(whole, high=64), "offload": among("none", "cpu"),
     "batch": whole, "image_size": _image_size, "steps": whole,
     "streams": parse_streams, "fps": _fps, "resolution": parse_resolution,
     "codec": partial(choice, words=_CODECS), "interval": partial(whole, low=0, high=1000),

@@ -66,6 +66,11 @@ def _serving_helps() -> Mapping[str, str]:
         "tpot": _("Bound on the time per output token: 50ms, 30 tok/s."),
         "latency": _("Bound on the whole request: 200ms."),
         "percentile": _("Percentile of the bounds, p95; they are checked on means, and the answer says so."),
+        "arrivals": _("How requests arrive: poisson, or bursty (gaps of twice the spread)."),
+        "prefix_hits": _("Share of the prompt tokens that the prefix cache holds: 60%."),
+        "acceptance": _("Speculative decoding: share of drafted tokens that are accepted: 70%."),
+        "drafted": _("Tokens drafted for one step of speculative decoding: 4."),
+        "offload": _("cpu: layers that do not fit stay in host memory (llama.cpp); none."),
     }
 
 

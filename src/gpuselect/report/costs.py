@@ -10,6 +10,8 @@ from gpuselect.report.format import money, power, significant
 from gpuselect.tco.ownership import Ledger
 from gpuselect.tco.places import Quantity
 
+JOULES_PER_KWH = 3.6e6
+
 
 def cost_lines(cost: Cost) -> list[str]:
     """Items, rent by term, break-even, years of use and uncertainty: one line each, where known."""
@@ -84,6 +86,8 @@ def energy_lines(energy: Energy) -> list[str]:
         parts.append(f"{significant(energy.kgco2e)} kg CO2e")
     if energy.kwh_per_million_tokens is not None:
         parts.append(_("{kwh} kWh per million tokens").format(kwh=significant(energy.kwh_per_million_tokens)))
+        per_joule = 1e6 / (energy.kwh_per_million_tokens * JOULES_PER_KWH)
+        parts.append(_("{n} tokens per joule").format(n=significant(per_joule)))
     lines = [_("Energy: {parts}").format(parts=_(", ").join(parts))]
     if energy.embodied_kgco2e is not None:
         scope = _("server") if energy.embodied_scope == "server" else _("card alone")
