@@ -57,6 +57,8 @@ def test_drafts_pay_by_their_acceptance():
     bad = figures(ASKED | {"concurrency": 1, "acceptance": "5%"})["tpot_ms"]
     assert plain / tokens_per_step(0.8, 4) < good < 0.7 * plain
     assert bad > plain
+    given = [a.code for a in answer(ASKED | {"concurrency": 1, "acceptance": "80%"}).advice]
+    assert "speculative-decoding" not in given
     with pytest.raises(InputError, match="--acceptance"):
         answer(ASKED | {"drafted": 4})
 

@@ -333,6 +333,8 @@ def engine_of(
         prefill=float(calibration.prefill_dequantise[kernel]),
         mixed=traits.mixed,
         layer_split=traits.layer_split,
+        static=traits.static,
+        cores=float(traits.cores),
         kernel=float(calibration.serving_kernel[hardware]),
         python=traits.host == "server",
         eager=traits.host == "eager",

@@ -172,8 +172,11 @@ def split_or_replicas(service: Service) -> Effect | None:
 def speculative_decoding(service: Service) -> Effect | None:
     """A step that checks drafted tokens against plain steps, and the acceptance from which it pays.
 
-    The checked step computes `DRAFT` + 1 tokens per sequence and reads weights and cache once.
+    The checked step computes `DRAFT` + 1 tokens per sequence and reads weights and cache once. None where
+    the request already has it.
     """
+    if service.job.helped.drafted:
+        return None
     plain = _step(service, 1)
     checked = _step(service, DRAFT + 1) + DRAFT * DRAFT_COST * plain
     pays = next(

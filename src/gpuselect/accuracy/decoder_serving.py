@@ -125,7 +125,7 @@ def rates(case: Case, constants: ServingConstants, modes: Any = None) -> dict[st
     )  # fmt: skip
     step = decode_step_time(
         **terms, kv_bytes=case.kv_bytes, batch=case.batch * case.beams,
-        context=case.inputs + case.outputs / 2.0,
+        context=case.inputs + case.outputs * np.where(case.engine.static, 1.0, 0.5),
     )  # fmt: skip
     prompts = np.where(offline, case.batch, 1.0)
     prefill = prefill_time(**terms, tokens=case.inputs, prompts=prompts)

@@ -36,6 +36,8 @@ class Engine:
     chunk: Any = NO_LIMIT  # most prompt tokens that one step takes in
     mixed: Any = False  # a step decodes and takes in prompts together
     layer_split: Any = False  # stages of a pipeline wait for each other in decoding
+    static: Any = False  # compiled for one length: every step reads the cache of the longest answer
+    cores: Any = 1.0  # in a chip that split a model among themselves, KV heads too
     kernel: Any = 1.0  # factor of the card's class on the fixed time of kernels
 
 
@@ -167,7 +169,7 @@ def decode_step_time(
     memory = touched / (device.bandwidth * device.bandwidth_efficiency * engine.memory)
     read = shape.active_params - np.where(shape.tied, 0.0, shape.embedding_params)
     compute = 2.0 * own * read / plan.tp / (device.peak * device.gemm_efficiency * engine.compute)
-    kv_shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads))
+    kv_shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads / engine.cores))
     kv = (
         own
         * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes)
@@ -298,7 +300,7 @@ def steady_state(
     groups = np.where(engine.layer_split, 1, plan.pp)
     decode = helped_step(
         **common, kv_bytes=kv_bytes, batch=np.maximum(batch * beams / groups, 1.0),
-        context=input_tokens + output_tokens / 2.0, helped=helped,
+        context=input_tokens + output_tokens * np.where(engine.static, 1.0, 0.5), helped=helped,
     )  # fmt: skip
     sharing = np.where(batch > 1.0, constants.scheduling, 1.0)
     interrupts = np.maximum(batch - 1.0, 0.0) / output_tokens * prefill / sharing
