@@ -20,6 +20,7 @@ from gpuselect.cli.explain_code import catalog_rules
 from gpuselect.decision import Advice
 from gpuselect.deployment import build_field
 from gpuselect.effects import CAP, CAPPED_CLOCK, Effect
+from gpuselect.estimate.serving import tokens_per_step
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import NetworkJob
 from gpuselect.optimisations import Run
@@ -35,7 +36,6 @@ from gpuselect.optimisations_serving import (
     sparsity,
     speculative_decoding,
     split_or_replicas,
-    tokens_per_step,
     weight_quantisation,
 )
 from gpuselect.plan import Plan

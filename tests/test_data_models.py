@@ -172,7 +172,7 @@ UNRESOLVED = {
     "New baselines using Large-Scale Jitter and Longer Training Schedule regnety_4gf_",
     "all-MiniLM-L6-v2", "embeddinggemma-300m",
     # language and speech models that the rows file under "other"
-    "Cosmos-Reason2-2B", "Gated DeltaNet 300M", "GLM-130B", "DeepSeek-OCR", "DeepSeek-OCR-2", "deepseek_ocr2",
+    "Cosmos-Reason2-2B", "Gated DeltaNet 300M", "DeepSeek-OCR", "DeepSeek-OCR-2", "deepseek_ocr2",
     "LLaDA2.1-mini", "LLaDA2.1-flash", "Step3-VL-10B", "LFM2.5-VL-1.6B", "Llama-OuteTTS-1.0-1B",
     "Pixtral-12B-2409", "Qwen2-VL-7B-Instruct", "csm-1b",
 }  # fmt: skip

@@ -24,6 +24,7 @@ SERVING = {
     "max_count": 8, "single_card": True, "max_power_w": "300W", "ecc": False, "form_factor": "pcie",
     "frameworks": ["vllm"], "framework_licence": "permissive", "engine": "vllm",
     "criterion_weights": {"cost": 0.5, "speed": 0.25},
+    "arrivals": "bursty", "prefix_hits": "60%", "acceptance": "70%", "drafted": 4,
     "tenants": 2, "isolation": "hardware", "cooling": "passive", "replicas": 2,
 }  # fmt: skip
 OTHERS = (

@@ -29,7 +29,8 @@ ODD = {
     "objects": 90, "tracker": "nvdcf", "encode": "av1", "dla": True, "load": "20%", "fp64": True,
     "flops": 1e22, "bytes": "900PB", "memory": "15TB", "kernel": "dgemm", "exchange": "90%", "tp": 4,
     "pp": 4, "dp": 1, "ep": 2, "cp": 2, "zero_stage": 1, "recompute": "selective", "micro_batch": 1,
-    "grad_accum": 7, "replicas": 1, "prefix_tokens": 300, "host_memory": "8GB",
+    "grad_accum": 7, "replicas": 1, "arrivals": "bursty", "prefix_hits": "60%", "acceptance": "70%",
+    "drafted": 3, "prefix_tokens": 300, "host_memory": "8GB",
 }  # fmt: skip
 
 

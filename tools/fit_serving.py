@@ -55,10 +55,10 @@ PRIORS: dict[str, dict[str, float]] = {
         "hbm": 0.614, "gddr": 0.584, "amd": 0.387, "unified": 0.464, "apple": 0.744, "other": 0.602,
     },
     "dequantise": {
-        "none": 1, "w4": 0.78, "gguf": 0.833, "mlx": 0.808, "int8": 0.57, "bnb": 0.241,
+        "none": 1, "w4": 0.78, "exl": 0.842, "gguf": 0.833, "mlx": 0.808, "int8": 0.57, "bnb": 0.241,
     },
     "prefill_dequantise": {
-        "none": 1, "w4": 0.786, "gguf": 0.541, "mlx": 1, "int8": 1, "bnb": 0.5,
+        "none": 1, "w4": 0.786, "exl": 0.786, "gguf": 0.541, "mlx": 1, "int8": 1, "bnb": 0.5,
     },
     "link_latency_s": {
         "fast": 2.31e-05, "pcie": 2.35e-05,
@@ -127,7 +127,17 @@ def problem_of(found: Sequence[Observation]) -> Problem:
     cases = [o.case for o in found]
     numbers: dict[str, Any] = {
         name: np.array([float(getattr(c, name)) for c in cases])
-        for name in ("weight_bytes", "kv_bytes", "inputs", "outputs", "batch", "beams", "sent")
+        for name in (
+            "weight_bytes",
+            "kv_bytes",
+            "inputs",
+            "outputs",
+            "batch",
+            "beams",
+            "sent",
+            "most",
+            "arrival",
+        )
     }
     case = replace(
         cases[0], shape=stacked([c.shape for c in cases]), plan=stacked([c.plan for c in cases]),

@@ -17,7 +17,7 @@ from gpuselect.headroom import changes_for, limits_of
 from gpuselect.i18n import _, labelled
 from gpuselect.job import ServingJob
 from gpuselect.judging import Judged, judge, options_of, resolve_job, search, searched
-from gpuselect.names import accuracy_text, resolve_accelerator, series_of
+from gpuselect.names import accuracy_text, resolve_accelerator, resolve_format, series_of
 from gpuselect.network_job import (
     Job,
     VideoJob,
@@ -72,6 +72,9 @@ def chosen_variant(
     return one, Note("variant-chosen", text)
 
 
+NARROWER = ("fp8", "int8-gptq", "q8_0", "q6_k", "q5_k_m", "int4-awq", "q4_k_m", "q3_k_m", "q2_k")  # by width
+
+
 def recommend(
     workload: Workload,
     catalog: Catalog,
@@ -97,7 +100,10 @@ def recommend(
         decision = recommend(one, catalog, calibration, defaults, today=today, judgement=judgement)
         return replace(decision, assumptions=(note, *decision.assumptions))
     judgement = judgement or shipped_judgement()
-    judged = judge(workload, catalog, calibration, defaults, today=today, judgement=judgement)
+    workload, judged = stepped_down(
+        workload, catalog,
+        lambda w: judge(w, catalog, calibration, defaults, today=today, judgement=judgement),
+    )  # fmt: skip
     job, field, found, ranking = judged.job, judged.field, judged.found, judged.ranking
     shown = [
         [detailed(o, workload=workload, catalog=catalog, defaults=defaults, today=today) for o in group]
@@ -133,6 +139,28 @@ def recommend(
         field=field_of_cards(ranking.pool),
         scaling=scaling_of(priced[0], judged.options) if priced else None,
     )  # fmt: skip
+
+
+def stepped_down(
+    workload: Workload, catalog: Catalog, ask: Callable[[Workload], Judged]
+) -> tuple[Workload, Judged]:
+    """The workload on cards that one owns, with narrower weights where the usual ones do not fit.
+
+    The widest of `NARROWER` with which something fits; the answer says so. A format that was asked for stays.
+    """
+    judged = ask(workload)
+    if judged.options or not workload.have or workload.weights or not isinstance(judged.job, ServingJob):
+        return workload, judged
+    for name in NARROWER:
+        changed = workload.model_copy(update={"weights": name})
+        again = ask(changed)
+        if again.options:
+            text = _("{name} weights: the widest of the usual formats that fits what you have").format(
+                name=resolve_format(name, catalog).name
+            )
+            note = Note("weights-stepped-down", text)
+            return changed, replace(again, assumptions=(note, *again.assumptions))
+    return workload, judged
 
 
 def _with_advice(

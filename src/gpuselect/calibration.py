@@ -104,6 +104,8 @@ class EngineTraits(_Section):
     host: Literal["server", "native", "eager"]
     mixed: bool = False  # one step decodes and takes in prompts together
     layer_split: bool = False  # several cards hold layers, and wait for each other
+    static: bool = False  # compiled for one length, whose cache every step reads
+    cores: int = 1  # in a chip that split a model among themselves
     reserves: bool = False  # admits a sequence only when the cache holds its longest answer
     sequences_small: Figure | None = None
     sequences_large: Figure | None = None
@@ -284,6 +286,7 @@ class InterconnectConstants(_Section):
 
     default_pcie_gb_s: Figure
     default_network_gb_s: Figure
+    host_memory_gb_s: Figure  # of the processor, for layers that stay with it
 
 
 class Quantiles(_Section):

@@ -205,7 +205,9 @@ class Model(Entry):
     qk_nope_head_dim: Figure | None = None
     v_head_dim: Figure | None = None
     sliding_window: Figure | None = None
-    attention_layers: Figure | None = None  # hybrids: layers that keep a KV cache
+    # hybrids: layers that keep a KV cache; beside a sliding window: those that look at the whole context
+    attention_layers: Figure | None = None
+    global_kv_width: Figure | None = None  # cached elements per token in those, where it is another
     n_experts: Figure | None = None
     top_k: Figure | None = None
     n_shared_experts: Figure | None = None

@@ -265,7 +265,7 @@ class Decision:
 class Limit:
     """The largest value of one setting that still fits with the plan of the answer."""
 
-    code: str  # micro-batch | seq-len | concurrency | context | zero-floor-gib
+    code: str  # micro-batch, seq-len, concurrency, context, zero-floor-gib; with bounds -in-bounds
     value: int
     text: str
 

@@ -25,10 +25,15 @@ from gpuselect.search import Site, site_counts
 from gpuselect.units import GB, GIB
 from gpuselect.video_sites import HPC_SOFTWARE, hpc_site, video_gap, video_site
 from gpuselect.workload import Workload
+from gpuselect.workload_keys import TRAINING_OFFLOADS
 
-ACCUMULATES_16BIT = frozenset({"llama.cpp", "exllamav2", "mlc"})  # feasibility study (inference), E4
+ACCUMULATES_16BIT = frozenset(
+    {"llama.cpp", "exllamav2", "exllamav3", "mlc"}
+)  # feasibility study (inference), E4
 LARGE_GIB = 70.0  # engines allow more sequences and longer steps from here on; same study, E14
 UNKNOWN_ENGINE = EngineTraits(host="server")
+SPLITS_OVER_HOST = "llama.cpp"  # the engine whose layers may stay with the processor
+SIXTEEN_BITS = 16.0
 HOST_POWER_W = 100.0  # a limit below it says that an edge device is meant
 FRAMEWORK_FAMILIES = {  # family of a model -> what frameworks.yaml calls it
     "cnn": "cnn", "detector": "detector", "vit": "vit", "encoder": "encoder", "speech": "speech",
@@ -190,7 +195,7 @@ def _task_rule(
         note = video_gap(accelerator, job, calibration)
     if note is None and isinstance(job, HpcJob):
         note = slow_fp64(accelerator, job)
-    if note is None and workload.offload not in (None, "none") and accelerator.unified_memory:
+    if note is None and workload.offload in TRAINING_OFFLOADS and accelerator.unified_memory:
         text = _("card and host share one memory: moving states frees nothing")
         note = Note("offload-unified", text)
     return note
@@ -213,6 +218,8 @@ def _missing(job: Job) -> Note:
 
 def _wanted_frameworks(workload: Workload) -> tuple[str, ...]:
     engine = (workload.engine,) if workload.engine else ()
+    if workload.offload == "cpu" and not engine and not workload.frameworks:
+        return (SPLITS_OVER_HOST,)
     return tuple(workload.frameworks or ()) + engine
 
 
@@ -239,7 +246,8 @@ def _site(
         case HpcJob():
             return hpc_site(accelerator, system, job, calibration, fixed)
     precision = card_precision(accelerator, demands.precision, workload)
-    counts = site_counts(system, max_count=job.max_count, fixed=fixed)
+    owned = isinstance(job, ServingJob) and bool(workload.have)
+    counts = site_counts(system, max_count=job.max_count, fixed=fixed, owned=owned)
     if isinstance(job, TrainingJob):
         dev = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
         return None if dev is None else _training_site(accelerator, system, dev, counts, precision, workload)
@@ -312,6 +320,19 @@ def engine_precision(name: str, precision: str, *, weights: str = "", fp4: bool 
     return "fp16_acc16" if sums and precision in ("fp16", "bf16") else precision
 
 
+def kernel_of(weights: WeightFormat, precision: str, *, engine: str = "") -> str:
+    """The class of the multiplication's kernel: that of the format, weight-only where the rate is wider.
+
+    FP8, FP4 and MXFP4 weights that a card multiplies in 16 bit are unpacked inside the product, as GPTQ's
+    are. ExLlamaV2 has kernels of its own for GPTQ and EXL2.
+    """
+    if engine == "exllamav2" and weights.kernel_class == "w4":
+        return "exl"
+    narrow = float(weights.bits_per_weight) < SIXTEEN_BITS
+    unpacked = weights.kernel_class == "none" and narrow and precision in ("bf16", "fp16")
+    return "w4" if unpacked else weights.kernel_class
+
+
 def is_large(accelerator: Accelerator, dev: Device) -> bool:
     """True for cards that engines give their large defaults: from 70 GB on, A100 left out."""
     return float(dev.usable_bytes) >= LARGE_GIB * GIB and not accelerator.id.startswith("a100")
@@ -327,7 +348,7 @@ def engine_of(
     relative = {
         "fp8": serving.fp8_relative, "int8": serving.fp8_relative, "fp4": serving.fp4_relative,
     }.get(precision or weights.compute, 1.0)  # fmt: skip
-    kernel = weights.kernel_class
+    kernel = kernel_of(weights, precision or weights.compute, engine=key)
     launch = "fp8" if (kernel, precision) == ("none", "fp8") else kernel
     traits = calibration.engine_traits.get(key, UNKNOWN_ENGINE)
     size = "large" if large else "small"
@@ -337,6 +358,8 @@ def engine_of(
         prefill=float(calibration.prefill_dequantise[kernel]),
         mixed=traits.mixed,
         layer_split=traits.layer_split,
+        static=traits.static,
+        cores=float(traits.cores),
         kernel=float(calibration.serving_kernel[hardware]),
         python=traits.host == "server",
         eager=traits.host == "eager",

@@ -40,7 +40,7 @@ EAGER = 0.6  # share of its rate that an engine keeps that launches each operato
 MOST_LOST = 6
 PLAIN_STACKS = frozenset({"cpu"})  # a processor keeps no vendor of accelerators open
 ENGINE_KEYS = {  # framework -> the engine whose measured constants stand for it
-    "ollama": "llama.cpp", "exllamav3": "exllamav2", "vllm-tpu": "tpu", "jetstream": "tpu",
+    "ollama": "llama.cpp", "vllm-tpu": "tpu", "jetstream": "tpu",
     "vllm-gaudi": "gaudi", "optimum-habana": "gaudi",
 }  # fmt: skip
 Scores = dict[str, dict[str, float]]

@@ -18,7 +18,18 @@ from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import Job
 from gpuselect.plan import Plan
-from gpuselect.search import Candidate, Found, Site, engine_share, engine_table, serving_need
+from gpuselect.search import (
+    MOST_SEQUENCES,
+    Candidate,
+    Found,
+    Site,
+    arrivals,
+    closed_loop,
+    engine_share,
+    engine_table,
+    meets_bounds,
+    serving_need,
+)
 from gpuselect.units import GIB
 from gpuselect.workload import Workload
 
@@ -86,6 +97,8 @@ def _training_limits(candidate: Candidate, job: TrainingJob, calibration: Calibr
 def _serving_limits(
     candidate: Candidate, site: Site, job: ServingJob, calibration: Calibration
 ) -> tuple[Limit, ...]:
+    if job.offload:
+        return ()
     index, plan = np.zeros(1, dtype=int), candidate.plan
     engine = engine_table([site], index)
     limit = candidate.usable * float(engine_share([site], calibration)[0])
@@ -107,7 +120,39 @@ def _serving_limits(
             "context", longest,
             _("longest context at {each} sequences per replica: {n} tokens").format(each=each, n=longest),
         ),
+        *_load_limits(candidate, site, job, most=replica, calibration=calibration),
     )  # fmt: skip
+
+
+def _load_limits(
+    candidate: Candidate, site: Site, job: ServingJob, *, most: int, calibration: Calibration
+) -> Iterator[Limit]:
+    """The largest load that keeps the bounds on times: at a concurrency, and with random arrivals."""
+    if job.ttft_s is None and job.tpot_s is None and job.latency_s is None:
+        return
+    index, plan = np.zeros(1, dtype=int), candidate.plan
+    engine = engine_table([site], index)
+    closed = closed_loop([site], job, index, plan, engine, calibration)
+    most = int(min(most, float(engine.sequences[0]), MOST_SEQUENCES))
+
+    def meets(sequences: int) -> bool:
+        state = closed(np.array([float(sequences)]))
+        return bool(np.all(meets_bounds(replace(job, request_rate=None), state)))
+
+    def sustains(cents: int) -> bool:
+        asked = replace(job, request_rate=cents / 100.0)
+        batch, load = arrivals(
+            [site], asked, index, plan, engine, np.array([float(most)]), closed, calibration
+        )
+        return bool(np.all(meets_bounds(asked, closed(batch), load)))
+
+    held = largest(meets, most=most) * int(plan.replicas)
+    yield Limit(
+        "concurrency-in-bounds", held, _("most sequences at once within the bounds: {n}").format(n=held)
+    )
+    rate = largest(sustains) / 100.0
+    text = _("largest load within the bounds: {r:g} requests/s, random arrivals; modelled, not validated")
+    yield Limit("requests-per-hour-in-bounds", int(3600 * rate), text.format(r=rate))
 
 
 def changes_for(

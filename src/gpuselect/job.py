@@ -15,6 +15,7 @@ from gpuselect.errors import InputError
 from gpuselect.estimate.memory import Recipe
 from gpuselect.estimate.memory_recipe import training_recipe
 from gpuselect.estimate.model_shape import shape_of
+from gpuselect.estimate.serving import DRAFT_COST, NO_HELP, Help
 from gpuselect.estimate.shape import Shape, typical_decoder
 from gpuselect.i18n import _
 from gpuselect.names import resolve_format, resolve_model
@@ -23,6 +24,8 @@ from gpuselect.units import HOURS
 from gpuselect.workload import Workload
 
 TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, table 3
+BURSTY = 4.0  # squared coefficient of variation of the gaps of bursty arrivals: judgement
+DRAFTED = 4  # tokens of a draft where none is given
 DEFAULT_SEQ_LEN = 4096
 PREFIX_TOKENS = 20  # as usual examples have; an assumption that the answer lists
 DEFAULT_DEADLINE_S = 30 * 86_400.0
@@ -73,6 +76,9 @@ class ServingJob:
     label: str
     percentile: float = 0.95  # of the time to first token under random arrivals
     percentile_given: bool = False
+    burstiness: float = 1.0  # squared coefficient of variation of the gaps between arrivals
+    helped: Help = NO_HELP
+    offload: bool = False  # layers that do not fit stay with the processor
 
 
 def model_shape(workload: Workload, catalog: Catalog) -> tuple[Shape, str, list[Note]]:
@@ -333,9 +339,9 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
         text = _("bounds are checked on means: {p} tails are not modelled").format(p=workload.percentile)
         notes.append(Note("percentile-not-modelled", text))
     elif rate is not None:
-        notes.append(Note("arrivals-modelled", _(
-            "requests arrive at random (Poisson), lengths do not vary; waiting is modelled, not validated"
-        )))  # fmt: skip
+        notes.append(_arrival_note(workload))
+    helped, said = _helped(workload)
+    notes += said
     job = ServingJob(
         shape=shape, weights=weights, weight_bytes=weights_in_format(shape=shape, weights=weights),
         kv=kv, kv_bytes={"fp8": 1.0, "int8": 1.0, "int4": 0.5, "fp32": 4.0}.get(kv, 2.0),
@@ -343,6 +349,8 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
         request_rate=rate, ttft_s=workload.ttft, tpot_s=workload.tpot, latency_s=workload.latency,
         max_count=1 if workload.single_card else workload.max_count or 16, label=label,
         percentile=_percentile(workload.percentile), percentile_given=workload.percentile is not None,
+        burstiness=BURSTY if workload.arrivals == "bursty" else 1.0, helped=helped,
+        offload=workload.offload == "cpu",
     )  # fmt: skip
     return job, notes
 
@@ -355,6 +363,38 @@ def _request_rate(workload: Workload, *, input_tokens: int, output_tokens: int) 
     if rate is None and workload.demand is not None:
         rate = workload.demand / (input_tokens + output_tokens)
     return None if rate is None else rate * (workload.peak_factor or 1.0)
+
+
+def _arrival_note(workload: Workload) -> Note:
+    """How requests are taken to arrive."""
+    if workload.arrivals == "bursty":
+        text = _("requests arrive in bursts (gaps of twice the spread of random ones), lengths do not vary; "
+                 "waiting is modelled, not validated")  # fmt: skip
+    else:
+        text = _(
+            "requests arrive at random (Poisson), lengths do not vary; waiting is modelled, not validated"
+        )
+    return Note("arrivals-modelled", text)
+
+
+def _helped(workload: Workload) -> tuple[Help, list[Note]]:
+    """Prefix cache and speculative decoding as given, and that no measured row confirms them."""
+    notes = []
+    if workload.drafted and workload.acceptance is None:
+        raise InputError(_("drafted: give the accepted share with it: --acceptance 70%"))
+    if workload.prefix_hits:
+        text = _("{p:.0%} of the prompt tokens come from the prefix cache: modelled, not validated")
+        notes.append(Note("prefix-cache-given", text.format(p=workload.prefix_hits)))
+    if workload.acceptance is None:
+        return Help(cached=workload.prefix_hits or 0.0), notes
+    drafted = workload.drafted or DRAFTED
+    text = _(
+        "speculative decoding: {n} drafted tokens a step, {p:.0%} of them accepted, {c:.0%} of a step to "
+        "draft one; the memory of the draft model is not counted: modelled, not validated"
+    ).format(n=drafted, p=workload.acceptance, c=DRAFT_COST)
+    notes.append(Note("speculation-given", text))
+    found = Help(cached=workload.prefix_hits or 0.0, drafted=drafted, acceptance=workload.acceptance)
+    return found, notes
 
 
 def _percentile(text: str | None) -> float:

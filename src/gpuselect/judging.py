@@ -39,6 +39,7 @@ from gpuselect.tco.currency import in_dollars
 from gpuselect.tenancy import search_shared
 from gpuselect.video_job import video_job
 from gpuselect.workload import Workload, pins
+from gpuselect.workload_keys import TRAINING_OFFLOADS
 from gpuselect.workload_scope import unread_keys
 
 
@@ -49,8 +50,12 @@ def resolve_job(workload: Workload, catalog: Catalog, calibration: Calibration) 
 
 
 def _job(workload: Workload, catalog: Catalog, calibration: Calibration) -> tuple[Job, list[Note]]:
-    if workload.offload not in (None, "none") and workload.task not in ("pretrain", "finetune"):
-        raise InputError(_("--offload moves training states: it goes with --task pretrain or finetune"))
+    training = workload.task in ("pretrain", "finetune")
+    if workload.offload in TRAINING_OFFLOADS and not training:
+        text = _("--offload {what} moves training states: it goes with --task pretrain or finetune")
+        raise InputError(text.format(what=workload.offload))
+    if workload.offload == "cpu" and workload.task != "inference":
+        raise InputError(_("--offload cpu is for served models: training takes optimizer or params"))
     if workload.failures and workload.task not in ("pretrain", "finetune"):
         raise InputError(_("--failures is about training runs: it goes with --task pretrain or finetune"))
     if workload.task == "video":

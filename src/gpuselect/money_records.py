@@ -78,6 +78,9 @@ class Cost:
     per_run_usd: float | None = None
     per_month_usd: float | None = None
     per_million_tokens_usd: float | None = None
+    per_million_input_usd: float | None = None  # prompt tokens, by their share of the machine's time
+    per_million_output_usd: float | None = None
+    per_million_blended_usd: float | None = None  # prompt and answer together
     per_thousand_images_usd: float | None = None  # images, or sequences, clips and rows
     per_stream_month_usd: float | None = None  # of a camera stream asked for
     acquisition_usd: float | None = None

@@ -69,6 +69,26 @@ NOTES: Mapping[str, Explanation] = {
         "time are estimated all the same.",
         "`max_context` of data/models.yaml", "Shorter sequences, or a model with a longer context.",
     ),
+    "prefix-cache-given": Explanation(
+        "So much of the prompt is in the prefix cache as was given: only the rest is computed. Modelled, no "
+        "measured row confirms it.",
+        "docs/methodology.md, serving", "Leave --prefix-hits out.",
+    ),
+    "speculation-given": Explanation(
+        "Speculative decoding with the share of accepted tokens that was given, equally likely at each place "
+        "(arXiv 2211.17192, equation 1). Modelled, no measured row confirms it.",
+        "docs/methodology.md, serving", "Leave --acceptance out.",
+    ),
+    "layers-on-host": Explanation(
+        "So many layers stay in host memory and are worked on by the processor, at the bandwidth of that "
+        "memory.",
+        "docs/methodology.md, serving", "More memory on the card, fewer bits (--weights), or --offload none.",
+    ),
+    "weights-stepped-down": Explanation(
+        "The cards that are owned do not hold the model as it was published; the widest format that fits is "
+        "taken.",
+        "data/formats.yaml", "Name one with --weights.",
+    ),
     "default-power": Explanation(
         "Energy is charged at a share of the rating of cards and hosts that measured runs drew; the message "
         "gives the share and its range.",
@@ -165,6 +185,15 @@ NOTES: Mapping[str, Explanation] = {
     "zero-floor-gib": Explanation(
         "Sharding more widely removes states only: layers, activations and the runtime stay on each card.",
         MEMORY, "--recompute full, a smaller micro-batch, or tensor parallelism.",
+    ),
+    "concurrency-in-bounds": Explanation(
+        "The most sequences at once with which the bounds on TTFT, TPOT and latency still hold.",
+        "docs/methodology.md, serving", "Wider bounds, or more accelerators.",
+    ),
+    "requests-per-hour-in-bounds": Explanation(
+        "The largest load, of requests that arrive at random, with which the bounds still hold. Waiting is "
+        "modelled, not validated.",
+        "docs/methodology.md, serving", "Wider bounds, or more accelerators.",
     ),
     "concurrency": Explanation(
         "The most sequences that fit at once, or fewer that would.", MEMORY, "Set --concurrency.",

@@ -13,7 +13,7 @@ from gpuselect.effects import Effect, capped, slowed
 from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.network_memory import network_inference_memory
 from gpuselect.estimate.roofline import Device
-from gpuselect.estimate.serving import Engine, Serving, decode_step_time
+from gpuselect.estimate.serving import DRAFT_COST, Engine, Serving, decode_step_time, tokens_per_step
 from gpuselect.estimate.vision import Pace, Runtime, inference_pace
 from gpuselect.frameworks import Ask, gate
 from gpuselect.i18n import _
@@ -29,7 +29,6 @@ FORMATS = ("fp8", "int8", "int8-weight-only", "q8_0", "mlx-8bit", "nvfp4", "int4
 GGUF_ENGINES = ("llama.cpp", "ollama")  # on which the cost of expanding these formats was measured
 STUDIED = frozenset({"fp8", "int8", "int4-awq", "int4-gptq"})  # by the source of the accuracy risk
 DRAFT = 4  # proposed tokens a step
-DRAFT_COST = 0.1  # of a step of the model for one step of the draft: an assumption (a tenth of its size)
 USUAL_ACCEPTANCE = 0.7  # an assumption; the acceptance from which it pays is computed beside it
 WIDE_FORMATS = 15.0  # bits per weight from which narrower formats are compared
 
@@ -170,30 +169,26 @@ def split_or_replicas(service: Service) -> Effect | None:
     )
 
 
-def tokens_per_step(acceptance: float, drafted: int = DRAFT) -> float:
-    """Expected tokens of a checked step: (1 - a^(n+1)) / (1 - a) (arXiv 2211.17192, equation 1).
-
-    >>> round(tokens_per_step(0.7), 2), tokens_per_step(0.0)
-    (2.77, 1.0)
-    """
-    return (1.0 - acceptance ** (drafted + 1)) / (1.0 - acceptance)
-
-
 def speculative_decoding(service: Service) -> Effect | None:
     """A step that checks drafted tokens against plain steps, and the acceptance from which it pays.
 
-    The checked step computes `DRAFT` + 1 tokens per sequence and reads weights and cache once.
+    The checked step computes `DRAFT` + 1 tokens per sequence and reads weights and cache once. None where
+    the request already has it.
     """
+    if service.job.helped.drafted:
+        return None
     plain = _step(service, 1)
     checked = _step(service, DRAFT + 1) + DRAFT * DRAFT_COST * plain
-    pays = next((a / 100.0 for a in range(1, 100) if tokens_per_step(a / 100.0) * plain > checked), None)
+    pays = next(
+        (a / 100.0 for a in range(1, 100) if tokens_per_step(a / 100.0, DRAFT) * plain > checked), None
+    )
     if pays is None:
         return None
     what = _("{n} drafted tokens; pays from an acceptance of {a:.0%}, shown for {u:.0%}").format(
         n=DRAFT, a=pays, u=USUAL_ACCEPTANCE
     )
     now = service.seconds(service.at(service.batch))
-    factor = checked / plain / tokens_per_step(USUAL_ACCEPTANCE)
+    factor = checked / plain / tokens_per_step(USUAL_ACCEPTANCE, DRAFT)
     return Effect(
         "speculative-decoding",
         what,

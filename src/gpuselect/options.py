@@ -198,6 +198,8 @@ def build_option(
         streams=float(tenants * job.streams) if isinstance(job, VideoJob) else None, power=power,
         today=today,
     )  # fmt: skip
+    if isinstance(job, ServingJob):
+        cost = by_kind_of_token(cost, candidate, job)
     energy = energy_of(
         site.accelerator, cost, terms=terms, workload=workload, catalog=catalog, defaults=defaults,
         count=int(candidate.plan.count), power=power, hours=hours,
@@ -226,6 +228,21 @@ def build_option(
             memory, site, cost, known=is_covered(site, job, calibration), today=today,
             services_asked=bool(workload.storage or workload.egress),
         ),
+    )  # fmt: skip
+
+
+def by_kind_of_token(cost: Cost, candidate: Candidate, job: ServingJob) -> Cost:
+    """The cost with that of prompt and answer tokens apart: each bears the machine's time that it takes.
+
+    `per_million_tokens_usd` counts answer tokens alone and lets them bear everything.
+    """
+    if cost.per_million_tokens_usd is None or candidate.serving is None:
+        return cost
+    share, usd = float(candidate.serving.prefill_share), cost.per_million_tokens_usd
+    ratio = job.output_tokens / job.input_tokens
+    return replace(
+        cost, per_million_input_usd=usd * share * ratio, per_million_output_usd=usd * (1.0 - share),
+        per_million_blended_usd=usd * job.output_tokens / (job.input_tokens + job.output_tokens),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
 from gpuselect.search import Candidate, Site
-from gpuselect.units import DAYS, TFLOP
+from gpuselect.units import DAYS, GIB, TFLOP
 from gpuselect.video_sites import decoders_of, dla_gain
 
 TIGHT_STREAMS = 0.9  # feasibility study, section 8: a tenth of the capacity is kept free
@@ -84,6 +84,7 @@ def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[
         "ttft_ms": duration(1e3 * first, of["prefill"]),
         "tpot_ms": duration(1e3 * state.tpot, step),
         "latency_ms": duration(1e3 * (state.latency + wait), whole),
+        "tok_s_per_user": rate(1.0 / state.tpot, step),
         "output_tok_s": rate(state.output_tokens_per_s, load),
         "requests_per_s": rate(state.requests_per_s, load),
     }
@@ -92,8 +93,11 @@ def serving_performance(candidate: Candidate, calibration: Calibration) -> dict[
 def load_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
     """State of the queue and the tail of the time to first token, for a server with arrivals."""
     load = candidate.load
-    if load is None or not isinstance(job, ServingJob):
+    if not isinstance(job, ServingJob):
         return ()
+    notes = _host_notes(candidate, job)
+    if load is None:
+        return notes
     text = _(
         "uses {used:.0f} % of its capacity; time to first token under this load {mean:.0f} ms, "
         "{name} {tail:.0f} ms: modelled, not validated"
@@ -101,7 +105,21 @@ def load_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
         used=100.0 * load.utilisation, mean=1e3 * load.ttft, tail=1e3 * load.ttft_tail,
         name=f"p{100.0 * job.percentile:g}",
     )  # fmt: skip
-    return (Note("queue-stable", text),)
+    return (*notes, Note("queue-stable", text))
+
+
+def _host_notes(candidate: Candidate, job: ServingJob) -> tuple[Note, ...]:
+    """The layers that stay in host memory."""
+    share = cast("Serving", candidate.serving).on_host
+    if not share:
+        return ()
+    text = _(
+        "{n} of {layers} layers stay in host memory, {gib:.3g} GiB, and the processor reads them at an "
+        "assumed rate: modelled, not validated"
+    ).format(
+        n=round(share * job.shape.n_layers), layers=job.shape.n_layers, gib=share * job.weight_bytes / GIB
+    )
+    return (Note("layers-on-host", text),)
 
 
 def step_shares(candidate: Candidate) -> dict[str, float]:

@@ -25,6 +25,8 @@ ON_THE_HOST = ("", N_("optimizer"), N_("weights and optimizer"))  # the same in 
 OFFLOADED_OPTIMIZER, OFFLOADED_PARAMS = 1, 2
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 PIPELINE_PARALLEL = (1, 2, 4, 8, 16, 32)
+STAGES = (1, 2, 4, 8)  # of a pipeline that serves
+ODD_STAGES = (3, 5, 6, 7)  # of an engine that gives each card some layers
 MICRO_BATCHES = (1, 2, 4, 8)
 VIRTUAL_STAGES = (4, 5, 3, 2)  # tried in this order
 UNEVEN = 1.125  # the largest stage of a pipeline against the mean one
@@ -203,16 +205,16 @@ def _zero_stages(*, dp: int, pp: int, pins: Mapping[str, int]) -> list[int]:
 
 def serving_plans(
     *, count: int, n_heads: int, n_layers: int, max_tp: int, pins: Mapping[str, int], n_experts: int = 0,
-    max_ep: int = 1,
+    max_ep: int = 1, by_layers: bool = False,
 ) -> list[Plan]:  # fmt: skip
     """Every valid serving plan: tp * pp * dp accelerators hold one replica, the rest are replicas.
 
-    Mixtures may copy their dense part over dp ranks inside the fast domain and spread the experts over
-    tp * dp = ep of them.
+    An engine that splits `by_layers` may do so over an odd number of cards. Mixtures may copy their dense
+    part over dp ranks inside the fast domain and spread the experts over tp * dp = ep of them.
     """
     plans = []
     tps = [pins["tp"]] if "tp" in pins else [t for t in TENSOR_PARALLEL if t <= max_tp]
-    pps = [pins["pp"]] if "pp" in pins else [1, 2, 4, 8]
+    pps = [pins["pp"]] if "pp" in pins else [*STAGES, *([count] if by_layers and count in ODD_STAGES else [])]
     dps = [w for w in (1, 2, 4, 8, 16) if n_experts or w == 1]
     for tp, pp, dp in product(tps, pps, dps):
         if count % (tp * pp * dp) or n_heads % tp or (pp > 1 and n_layers < pp):

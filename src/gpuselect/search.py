@@ -23,7 +23,8 @@ from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.serving import (
     Engine,
     Serving,
-    decode_step_time,
+    helped_prefill,
+    helped_step,
     prefill_time,
     steady_state,
     weight_bytes_per_rank,
@@ -33,7 +34,7 @@ from gpuselect.estimate.video import Streams
 from gpuselect.estimate.vision import Pace, Runtime
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.plan import Plan, node_counts, serving_plans, stack, take, training_plans
-from gpuselect.units import GIB
+from gpuselect.units import GB, GIB
 
 TIGHT_FROM, TIGHT_PENALTY = 0.85, 1.05  # a roomy plan is preferred to a tight one 5 % faster
 MOST_SEQUENCES = 1024.0  # that a replica is asked to run at once, whatever memory and engine allow
@@ -60,6 +61,9 @@ class Site:
     host_bytes: float = float("inf")  # memory of the host of a node; infinite where it is not known
 
 
+FEW_CARDS = 8  # every number of owned cards is tried up to here
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """The best plan of one site and count: scalars only."""
@@ -83,10 +87,18 @@ class Found:
     nearest_single: Mapping[int, Candidate]
 
 
-def site_counts(system: System | None, *, max_count: int, fixed: int | None) -> tuple[int, ...]:
-    """Counts of a card to try: the fixed one, or those that its system can hold."""
+def site_counts(
+    system: System | None, *, max_count: int, fixed: int | None, owned: bool = False
+) -> tuple[int, ...]:  # fmt: skip
+    """Counts of a card to try: the fixed one, or those that its system can hold.
+
+    Of `owned` cards some may stay idle: a model may split over two of three, or over four of five.
+
+    >>> site_counts(None, max_count=8, fixed=3, owned=True), site_counts(None, max_count=8, fixed=3)
+    ((1, 2, 3), (3,))
+    """
     if fixed is not None:
-        return (fixed,)
+        return tuple(n for n in range(1, fixed + 1) if n <= FEW_CARDS or n == fixed) if owned else (fixed,)
     if system is None:
         return tuple(node_counts(per_node=1, max_nodes=1, max_count=max_count))
     per_node = int(system.accelerators_per_node)
@@ -278,14 +290,16 @@ def serving_grid(
 ) -> tuple[np.ndarray, Plan] | None:
     """All plans of all sites: the site index of each, and the plans as arrays."""
     index, grids = [], []
-    cache: dict[tuple[int, int, int], Plan | None] = {}
+    cache: dict[tuple[int, int, int, bool], Plan | None] = {}
     for number, site in enumerate(sites):
         for count in site.counts:
-            key = (count, _max_tp(site), int(site.device.domain))
+            by_layers = site.engine is not None and bool(site.engine.layer_split)
+            key = (count, _max_tp(site), int(site.device.domain), by_layers)
             if key not in cache:
                 plans = serving_plans(
                     count=count, n_heads=job.shape.n_heads, n_layers=job.shape.n_layers,
                     n_experts=job.shape.n_experts, max_tp=key[1], max_ep=key[2], pins=pins,
+                    by_layers=by_layers,
                 )  # fmt: skip
                 cache[key] = stack(plans) if plans else None
             grid = cache[key]
@@ -315,17 +329,23 @@ def search_serving(
     batch = np.ones(len(index)) if job.request_rate else np.ceil(job.concurrency / plan.replicas)
     memory = serving_need(sites, job, index, plan, engine, batch, calibration)
     limit = usable * engine_share(sites, calibration)[index]
+    host = on_host(job, plan, memory, limit)
+    memory = replace(memory, weights=memory.weights * (1.0 - host))
     fits = memory.total <= limit
     misses = nearest_misses(index, plan, memory, limit, fits)
     if not fits.any():
         return Found((), *misses)
     index, plan, memory, engine = index[fits], take(plan, fits), take(memory, fits), take(engine, fits)
-    usable, batch, load = usable[fits], batch[fits], None
+    usable, batch, host, load = usable[fits], batch[fits], host[fits], None
+    if job.offload:
+        bandwidth = float(calibration.interconnect.host_memory_gb_s) * GB
+        job = replace(job, helped=replace(job.helped, on_host=host, host_bandwidth=bandwidth))
     closed = closed_loop(sites, job, index, plan, engine, calibration)
     if job.request_rate:
         most = most_sequences(memory, usable, engine)
         batch, load = arrivals(sites, job, index, plan, engine, most, closed, calibration)
         memory = serving_need(sites, job, index, plan, engine, batch, calibration)
+        memory = replace(memory, weights=memory.weights * (1.0 - host))
     state = as_arrays(closed(batch), len(index))
     if not job.request_rate:  # replicas that get fewer sequences, or none, do not count in full
         used = job.concurrency / (plan.replicas * batch)
@@ -338,6 +358,19 @@ def search_serving(
     best = best_rows(index, plan.count, cost)
     best = best[good[best]]
     return Found(candidates_of(best, index, plan, memory, usable, serving=state, load=load), *misses)
+
+
+def on_host(job: ServingJob, plan: Plan, memory: Memory, limit: np.ndarray) -> np.ndarray:
+    """Share of the layers that must stay in host memory, in whole layers; 0 where that was not asked for.
+
+    At least one layer stays on the card, and a model that is split into tensors does not do it.
+    """
+    if not job.offload:
+        return np.zeros(len(limit))
+    layers = job.shape.n_layers
+    missing = np.maximum(memory.total - limit, 0.0) / np.maximum(memory.weights, 1.0)
+    share = np.ceil(missing * layers) / layers
+    return np.asarray(np.where((plan.tp == 1) & (share < 1.0), share, 0.0))
 
 
 def engine_share(sites: Sequence[Site], calibration: Calibration) -> np.ndarray:
@@ -386,7 +419,7 @@ def closed_loop(
         return steady_state(
             shape=job.shape, plan=plan, device=device, engine=engine, constants=calibration.serving,
             weight_bytes=weights, kv_bytes=job.kv_bytes, input_tokens=float(job.input_tokens),
-            output_tokens=float(job.output_tokens), batch=batch,
+            output_tokens=float(job.output_tokens), batch=batch, helped=job.helped,
         )  # fmt: skip
 
     return state
@@ -407,15 +440,17 @@ def arrivals(
         "shape": job.shape, "plan": plan, "device": device, "engine": engine,
         "constants": calibration.serving, "weight_bytes": weights,
     }  # fmt: skip
-    prefill = prefill_time(**terms, tokens=float(job.input_tokens))
-    step = decode_step_time(
-        **terms, kv_bytes=job.kv_bytes, batch=batch, context=job.input_tokens + job.output_tokens / 2.0
-    )
+    fresh = max(job.input_tokens * (1.0 - job.helped.cached), 1.0)
+    prefill = helped_prefill(prefill_time(**terms, tokens=fresh), tokens=fresh, helped=job.helped, **terms)
+    step = helped_step(
+        **terms, kv_bytes=job.kv_bytes, batch=batch, context=job.input_tokens + job.output_tokens / 2.0,
+        helped=job.helped,
+    )  # fmt: skip
     load = load_of(
         rate=rate, capacity=closed(most).requests_per_s / plan.replicas, prefill=prefill, step=step,
-        chunks=np.maximum(np.ceil(job.input_tokens / engine.chunk), 1.0), service=closed(batch).latency,
+        chunks=np.maximum(np.ceil(fresh / engine.chunk), 1.0), service=closed(batch).latency,
         slots=most, overhead=calibration.serving.server_overhead_s * engine.python,
-        percentile=job.percentile,
+        percentile=job.percentile, burstiness=job.burstiness,
     )  # fmt: skip
     return batch, as_arrays(load, len(index))
 

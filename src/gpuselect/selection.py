@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from gpuselect.decision import Note, Option
 from gpuselect.i18n import _, labelled
-from gpuselect.job import TrainingJob
+from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import HpcJob, Job, NetworkJob
 from gpuselect.performance import run_hours
 from gpuselect.tco import HOURS_PER_MONTH, HOURS_PER_YEAR
@@ -14,6 +14,7 @@ from gpuselect.units import DAYS
 from gpuselect.workload import Workload
 
 LEAST_HOURS = 1.0  # that a run is compared for; judgement
+NEARLY = 0.95  # of the best speed: not told apart (docs/methodology.md)
 LONGEST_RUN_DAYS = 5 * 365.0  # a run that outlives the hardware is no answer, deadline or not
 
 
@@ -74,8 +75,9 @@ def select(
 
     Training: the cheapest count that finishes within the deadline (a default deadline is a wish: when
     no card meets it, the fastest count of each stands in). Serving: the smallest count that fits and
-    meets the bounds. `stretch` is given where speed counts more than cost: then the fastest count
-    that has at most so many times the cost and the accelerators of that one stands for the card.
+    meets the bounds, of cards that one owns the fastest. `stretch` is given where speed counts more than
+    cost: then the fastest count that has at most so many times the cost and the accelerators of that one
+    stands for the card.
     """
     groups: dict[str, list[Option]] = {}
     for option in options:
@@ -99,7 +101,8 @@ def select(
         if not affordable:
             missed[name] = _over_budget(pool, workload)
             continue
-        usual = min(affordable, key=_count_key)
+        owned = isinstance(job, ServingJob) and bool(workload.have)
+        usual = _best_owned(affordable) if owned else min(affordable, key=_count_key)
         if stretch is not None:
             cost, cards = stretch
             reach = [o for o in affordable if o.count <= cards * usual.count]
@@ -109,6 +112,12 @@ def select(
     if not getattr(job, "deadline_given", True) and not chosen and only_late:
         chosen = [o for o in late if within_budget(o, workload)]
     return chosen, missed
+
+
+def _best_owned(options: Sequence[Option]) -> Option:
+    """Of cards that are there anyway the fastest count; fewer where they are nearly as fast."""
+    best = max(speed(option) for option in options)
+    return min((o for o in options if speed(o) >= NEARLY * best), key=lambda o: (o.count, -speed(o)))
 
 
 def _over_budget(pool: Sequence[Option], workload: Workload) -> Note:

@@ -15,11 +15,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from gpuselect.errors import InputError
 from gpuselect.i18n import labelled
 from gpuselect.quantities import Money, Params, Resolution
-from gpuselect.workload_keys import read_keys
+from gpuselect.workload_keys import TRAINING_OFFLOADS, read_keys
 
 Task = Literal["pretrain", "finetune", "inference", "video", "hpc"]
 Recompute = Literal["none", "selective", "full", "blocks"]
-Offload = Literal["none", "optimizer", "params"]
+Offload = Literal["none", "optimizer", "params", "cpu"]
 RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
 OFFLOAD_LEVELS: tuple[str, ...] = get_args(Offload)
 INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
@@ -69,6 +69,10 @@ class Workload(BaseModel):
     tpot: float | None = None
     latency: float | None = None
     percentile: str | None = None
+    arrivals: Literal["poisson", "bursty"] | None = None
+    prefix_hits: float | None = None  # share of the prompt tokens found in the prefix cache
+    acceptance: float | None = None  # of a drafted token: speculative decoding
+    drafted: int | None = None  # tokens that are drafted for one step
     # networks that work sample by sample, and video: image_size [pixels], fps [1/s]
     gmacs: float | None = None  # of one sample of a network that the catalog lacks [1e9]
     activations: float | None = None  # elements that its layers write
@@ -150,7 +154,7 @@ class Workload(BaseModel):
     recompute: Recompute | None = None
     micro_batch: int | None = None
     grad_accum: int | None = None
-    offload: Offload | None = None  # training states that wait on the host
+    offload: Offload | None = None  # training states, or layers of a served model, that stay on the host
     host_memory: float | None = None  # of one node [bytes]
     failures: float | None = None  # of one accelerator, an hour
     replicas: int | None = None
@@ -190,6 +194,6 @@ def pins(workload: Workload) -> dict[str, int]:
     fixed = {key: getattr(workload, key) for key in INTEGER_PINS}
     if workload.recompute is not None:
         fixed["recompute"] = RECOMPUTE_LEVELS.index(workload.recompute)
-    if workload.offload is not None:
+    if workload.offload in TRAINING_OFFLOADS:
         fixed["offload"] = OFFLOAD_LEVELS.index(workload.offload)
     return {key: value for key, value in fixed.items() if value is not None}

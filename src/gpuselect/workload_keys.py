@@ -149,6 +149,14 @@ def _share(raw: object) -> float:
     return share
 
 
+def _part(raw: object) -> float:
+    """A share below 1."""
+    share = parse_percent(raw)
+    if share >= 1.0:
+        raise InputError(_("{raw!r} is not a share below 100 %").format(raw=raw))
+    return share
+
+
 def _number(raw: object, *, strip: str, example: str, low: float = 0.0, high: float = 1e12) -> float:
     """A number within limits; `strip` is a pattern of units that may stand around it."""
     text = re.sub(rf"^(?:us)?\$|\s*(?:{strip})$", "", str(raw).strip().lower())
@@ -235,7 +243,8 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "throughput": parse_throughput,
     "peak_factor": partial(positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
-    "percentile": _percentile,
+    "percentile": _percentile, "arrivals": among("poisson", "bursty"), "prefix_hits": _part,
+    "acceptance": _part, "drafted": partial(whole, high=64),
     "batch": whole, "image_size": _image_size, "steps": whole,
     "streams": parse_streams, "fps": _fps, "resolution": parse_resolution,
     "codec": partial(choice, words=_CODECS), "interval": partial(whole, low=0, high=1000),
@@ -264,7 +273,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "tp": whole, "pp": whole, "dp": whole, "ep": whole, "cp": whole,
     "zero_stage": partial(whole, low=0, high=3),
     "recompute": among("none", "selective", "full", "blocks"), "micro_batch": whole,
-    "grad_accum": whole, "replicas": whole, "offload": among("none", "optimizer", "params"),
+    "grad_accum": whole, "replicas": whole, "offload": among("none", "optimizer", "params", "cpu"),
     "host_memory": parse_bytes, "failures": _failures, "prefix_tokens": whole,
     "prefer": among("balanced", "cost", "speed", "energy", "simplicity", "risk"),
     "criterion_weights": _criteria, "parse_notes": names, **PIPELINE_PARSERS,
@@ -306,9 +315,10 @@ def read_keys(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, A
     return values
 
 
+TRAINING_OFFLOADS = ("optimizer", "params")
 _TUNING_KEYS = ("method", "lora_rank", "prefix_tokens", "epochs", "samples", "mean_len")
 _TRAINING_KEYS = (
-    "tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch", "offload",
+    "tokens", "global_batch", "optimizer", "zero_stage", "recompute", "micro_batch",
 )  # fmt: skip
 
 
@@ -323,7 +333,8 @@ def _likely_task(values: Mapping[str, Any]) -> str:
             return task
     if any(key in values for key in _TUNING_KEYS):
         return "finetune"
-    return "pretrain" if any(key in values for key in _TRAINING_KEYS) else "inference"
+    training = any(key in values for key in _TRAINING_KEYS) or values.get("offload") in TRAINING_OFFLOADS
+    return "pretrain" if training else "inference"
 
 
 def _spelled(raw: Mapping[str, object], *, known: Sequence[str]) -> dict[str, object]:

@@ -14,7 +14,7 @@ TRAINING = RUN | {"tokens", "mean_len", "seq_len", "tp", "pp", "dp", "ep", "cp",
 LOAD = frozenset({"precision", "weights", "request_rate", "demand", "throughput", "peak_factor", "latency",
                   "output_tokens", "concurrency"})  # fmt: skip
 SERVING = LOAD | {"input_tokens", "users", "kv", "ttft", "tpot", "percentile", "tp", "pp", "dp", "ep",
-                  "replicas"}  # fmt: skip
+                  "replicas", "arrivals", "prefix_hits", "acceptance", "drafted"}  # fmt: skip
 SAMPLE = frozenset({"image_size", "seq_len", "input_tokens", "batch"})
 VIDEO = frozenset({"precision", "weights", "image_size", "latency", "streams", "fps", "resolution", "codec",
                    "interval", "secondary", "secondary_interval", "objects", "tracker", "encode", "dla",

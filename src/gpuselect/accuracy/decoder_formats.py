@@ -21,11 +21,13 @@ from gpuselect.provenance import Figure
 ENGINE_IDS = {
     "neuron": "neuron", "ctransformers": "llama.cpp", "vllm-tpu": "tpu", "vllm": "vllm", "sglang": "sglang",
     "tensorrt": "tensorrt-llm", "trt": "tensorrt-llm", "nim": "tensorrt-llm", "llama.cpp": "llama.cpp",
-    "llamacpp": "llama.cpp", "ollama": "llama.cpp", "exllama": "exllamav2", "mlx": "mlx-lm", "tgi": "tgi",
+    "llamacpp": "llama.cpp", "ollama": "llama.cpp", "exllamav3": "exllamav3", "exllama": "exllamav2",
+    "mlx": "mlx-lm", "tgi": "tgi",
     "text-generation-inference": "tgi", "autoawq": "autoawq", "transformers": "transformers",
     "fastertransformer": "fastertransformer", "gaudi": "gaudi", "jetstream": "tpu", "mlc": "mlc",
     "autogptq": "transformers", "gptq-for-llama": "transformers", "pytorch": "transformers",
     "lightning": "transformers", "lmdeploy": "lmdeploy", "turbomind": "lmdeploy", "ctranslate": "ctranslate",
+    "onnx": "onnx",
 }  # fmt: skip
 # engines that reserve a share of the card for their cache: footprint is not need
 PREALLOCATING = ("vllm", "sglang", "tensorrt", "trt", "lmdeploy", "nim", "tgi", "text-generation-inference")
@@ -109,9 +111,7 @@ def _usual_format(row: Row, accelerator: Accelerator, catalog: Catalog) -> str:
 def named_format(stated: str, row: Row, catalog: Catalog) -> WeightFormat:
     """The format of a spelling: a catalog entry, or one of named bits; skip code `format-unknown`."""
     engine = engine_id(row)
-    text = stated.lower()
-    if engine == "transformers" and text == "int8":
-        text = "int8-weight-only"  # LLM.int8
+    text = _kernel_of(stated.lower(), row, engine)
     if engine == "llama.cpp" and text in ("int4", "int8"):
         text = {"int4": "q4_k_m", "int8": "q8_0"}[text]
     plain = text.replace("-ud-", "-")
@@ -121,6 +121,25 @@ def named_format(stated: str, row: Row, catalog: Catalog) -> WeightFormat:
     if found is None:
         raise Skip("format-unknown", stated)
     return found
+
+
+def _kernel_of(text: str, row: Row, engine: str) -> str:
+    """The format that "int8" or "int4" means: who quantised, and in what the products are taken.
+
+    GPTQ keeps integer weights and multiplies in 16 bit, as every format with 16-bit activations does;
+    bitsandbytes has kernels of its own; transformers alone means LLM.int8.
+    """
+    notes = row.get("notes", "").lower()
+    if text in ("int8", "int4") and "bitsandbytes" in notes:
+        return {"int8": "int8-weight-only", "int4": "nf4"}[text]
+    if text == "int8" and engine != "llama.cpp":
+        if "gptq" in notes or "gptq" in row.get("model_name", "").lower():
+            return "int8-gptq"
+        if engine == "transformers":
+            return "int8-weight-only"
+        if row.get("activation_precision", "").lower() in ("bf16", "fp16"):
+            return "int8-gptq"
+    return text
 
 
 @lru_cache(maxsize=1024)

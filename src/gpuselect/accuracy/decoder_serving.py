@@ -10,10 +10,11 @@ import numpy as np
 
 from gpuselect.accuracy.records import Row, Scored, Skip
 from gpuselect.accuracy.rows import number, present
+from gpuselect.accuracy.serving_bounds import is_beyond_peak
 from gpuselect.accuracy.serving_cases import IN_PROCESS, Case, case_of
 from gpuselect.calibration import Calibration, ServingConstants
 from gpuselect.catalog import Catalog
-from gpuselect.estimate.serving import decode_step_time, prefill_time, steady_state
+from gpuselect.estimate.serving import Serving, decode_step_time, prefill_time, steady_state
 
 RATES = (
     "output_tok_s_total", "output_tok_s_per_accel", "total_tok_s_total", "requests_or_images_per_s_total",
@@ -60,9 +61,12 @@ def _scored(row: Row, metric: str, case: Case, rates: Mapping[str, Any]) -> Scor
         raise Skip("ttft-under-load")
     if metric in ("ttft_ms", "latency_ms") and row.get("latency_stat") in TAILS:
         raise Skip("tail-latency", row["latency_stat"])
+    measured = number(row, metric)
+    if is_beyond_peak(case, row, metric, measured):
+        raise Skip("beyond-peak", metric)
     cut = slice_of(case, metric)
     return Scored(
-        row.get("row_id", ""), row.get("source_id", ""), cut, metric, number(row, metric),
+        row.get("row_id", ""), row.get("source_id", ""), cut, metric, measured,
         float(rates[metric]), INTERVALS.get(cut, "throughput"), case.assumed,
     )  # fmt: skip
 
@@ -91,6 +95,18 @@ def slice_of(case: Case, metric: str) -> str:
     return "serving single stream" if case.single else "serving throughput"
 
 
+def run_rate(case: Case, state: Serving, constants: ServingConstants) -> Any:
+    """Output tokens per second of a run of `sent` requests, from the first arrival to the last answer.
+
+    The last request starts after the arrivals, or after the waves of those before it, and answers differ in
+    length: while the last ones run, slots stay empty (`drain`, in times of one sequence).
+    """
+    service = case.plan.replicas * case.batch / state.requests_per_s
+    waves = np.maximum(case.sent / case.most - 1.0, 0.0) * service
+    seconds = np.maximum(case.arrival, waves) + (1.0 + constants.drain) * service
+    return case.plan.replicas * case.outputs * case.sent / seconds
+
+
 def rates(case: Case, constants: ServingConstants, modes: Any = None) -> dict[str, Any]:
     """Every rate and time of a case in the units of the columns; of many cases where it holds arrays.
 
@@ -109,7 +125,7 @@ def rates(case: Case, constants: ServingConstants, modes: Any = None) -> dict[st
     )  # fmt: skip
     step = decode_step_time(
         **terms, kv_bytes=case.kv_bytes, batch=case.batch * case.beams,
-        context=case.inputs + case.outputs / 2.0,
+        context=case.inputs + case.outputs * np.where(case.engine.static, 1.0, 0.5),
     )  # fmt: skip
     prompts = np.where(offline, case.batch, 1.0)
     prefill = prefill_time(**terms, tokens=case.inputs, prompts=prompts)
@@ -117,8 +133,8 @@ def rates(case: Case, constants: ServingConstants, modes: Any = None) -> dict[st
     alone = np.where(decoding, 0.0, prefill + answer) + case.outputs * step
     together = offline | case.single
     output = case.plan.replicas * case.batch * case.outputs / alone
-    drained = 1.0 + np.where(modes == "server", constants.drain, 0.0) * case.batch / case.sent
-    output = np.where(together, output, state.output_tokens_per_s / drained)
+    served = np.where(modes == "server", run_rate(case, state, constants), state.output_tokens_per_s)
+    output = np.where(together, output, served)
     share = np.where((modes == "server") & (case.engine.sequences == 4096.0), SERVER_SHARE, 1.0)
     output = output * share
     return {

@@ -13,6 +13,7 @@ TIMES = frozenset({"step_time_s", "ttft_ms", "tpot_ms", "latency_ms"})
 # Why a row, or its only metric, is not predicted: one sentence for each code.
 SKIP_REASONS: Mapping[str, str] = {
     "arch-not-covered": "The memory formulas do not cover this architecture yet.",
+    "beyond-peak": "The figure passes the peak or the bandwidth of the cards that the row names.",
     "counts-missing": "The catalog does not hold the operations or the sizes of this network.",
     "disaggregated": "Prefill and decode run on separate pools; that has no term in the model.",
     "family-not-covered": "Networks of this family are not estimated.",

@@ -19,6 +19,8 @@ from gpuselect.names import resolve_accelerator, squeeze
 USUAL_EXPERTS = (128, 8)  # where a row names no experts: Qwen3 MoE, the most frequent in the rows
 USUAL_ACTIVE = 0.094  # and no active parameters: 22 of 235 billion, same report (arXiv 2505.09388, table 2)
 USUAL_VOCAB = 50_304  # GPT-2's 50257 rounded up to a multiple of 64, the most frequent in the rows
+SAME_SIZE = 0.02
+ROUNDED = (0.7, 1.4)  # of the size in a model's name: Gemma 7B has 8.5, Gemma 2 2B has 2.6 billion
 LARGEST = 1e12  # no column of the layouts holds more
 NO_CARD = ("generic", "gpu-")
 # what a checkpoint's name adds to the name of its model
@@ -129,6 +131,8 @@ def _spellings(held: Same) -> tuple[dict[str, str], dict[str, str]]:
     for spelling, entry in aliases.items():
         whole_names.setdefault(squeeze(spelling), entry)
         tails.setdefault(squeeze(spelling.rsplit("/", 1)[-1]), entry)
+    for spelling, entry in aliases.items():
+        tails.setdefault(squeeze(SUFFIX.sub("", spelling.rsplit("/", 1)[-1])), entry)
     return whole_names, tails
 
 
@@ -161,17 +165,18 @@ def base_model_of(name: str, catalog: Catalog) -> Model | None:
     return None
 
 
-def shape_of_row(row: Row, catalog: Catalog) -> Shape:
+def shape_of_row(row: Row, catalog: Catalog, *, rounded: bool = False) -> Shape:
     """Dimensions of the row's model, else the skip code `size-unknown`.
 
     The catalog's, unless the row states another size; else the row's own dimensions; else those of
-    the model without the format in its name; else usual proportions for the size stated or named.
+    the model without the format in its name; else usual proportions for the size stated or named. With
+    `rounded` a stated size that only repeats the one in the name counts as rounded.
     """
     name = row.get("model_name", "")
     stated = number(row, "params_b") * 1e9
-    shape = _decoder_shape(model_of(name, catalog), row, stated)
+    shape = _decoder_shape(model_of(name, catalog), row, stated, rounded=rounded)
     if shape is None and not _has_dimensions(row, stated):
-        shape = _decoder_shape(base_model_of(name, catalog), row, stated)
+        shape = _decoder_shape(base_model_of(name, catalog), row, stated, rounded=rounded)
     if shape is not None:
         return shape
     params, active = _sizes(row, stated)
@@ -186,7 +191,9 @@ def _has_dimensions(row: Row, stated: float) -> bool:
     return bool(stated and number(row, "n_layers") and number(row, "hidden"))
 
 
-def _decoder_shape(model: Model | None, row: Row, stated: float) -> Shape | None:
+def _decoder_shape(
+    model: Model | None, row: Row, stated: float, *, rounded: bool = False
+) -> Shape | None:  # fmt: skip
     """The model's shape when it is a decoder of the stated size.
 
     A stated size that contradicts both the catalog and the name does not count, unless the row has the
@@ -199,6 +206,9 @@ def _decoder_shape(model: Model | None, row: Row, stated: float) -> Shape | None
         if not stated or 0.9 < shape.params / stated < 1.1:
             return shape
         named = _named_size(row.get("model_name", ""))
+        repeated = named and abs(stated / named - 1.0) < SAME_SIZE
+        if rounded and repeated and ROUNDED[0] < shape.params / stated < ROUNDED[1]:
+            return shape
         if named and 0.9 < shape.params / named < 1.1 and number(row, "hidden") != shape.hidden:
             return shape
     return None

@@ -11,7 +11,7 @@ from gpuselect.accuracy.records import Row, Skip
 from gpuselect.accuracy.rows import accelerator_of, number, shape_of_row, system_of_card, whole
 from gpuselect.calibration import Calibration, serving_class
 from gpuselect.catalog import Accelerator, Catalog, WeightFormat
-from gpuselect.deployment import engine_of, engine_precision, is_large
+from gpuselect.deployment import engine_of, engine_precision, is_large, kernel_of
 from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.serving import NO_LIMIT, Engine, kv_capacity, steady_state
@@ -34,6 +34,7 @@ IN_PROCESS = ("decode", "prefill", "latency")  # phases timed inside the program
 SINGLE = ("single-stream", "decode", "prefill", "latency")
 FP8_CACHE = ("tensorrt-llm", "vendor-tuned", "gaudi")  # checkpoints in FP8 or FP4 for them bring an FP8 cache
 REQUESTS = re.compile(r"\b(\d+) (?:requests|prompts)\b")
+TOTALS = (re.compile(r"\btotal input (?:tokens )?(\d+)"), re.compile(r"\btotal output (?:tokens )?(\d+)"))
 MOST_TP = 8  # wider layouts of latent attention copy it and spread only the experts
 ROUNDS = 20  # of the fixed point between arrival rate and running batch
 
@@ -56,6 +57,8 @@ class Case:
     batch: Any
     beams: Any
     sent: Any  # requests of the run per replica
+    most: Any  # sequences that a replica can hold at once
+    arrival: Any  # time in which the requests of the run arrive [s], 0 for all at once
     single: Any
     mode: str
     hardware: str
@@ -75,7 +78,7 @@ class Case:
 def case_of(row: Row, catalog: Catalog, calibration: Calibration) -> Case:
     """Resolve a row; what it leaves open gets the usual value and is marked as assumed."""
     accelerator = accelerator_of(row, catalog)
-    shape = shape_of_row(row, catalog)
+    shape = shape_of_row(row, catalog, rounded=True)
     weights, guessed = format_of(row, accelerator, catalog, calibration, params=shape.params)
     name = engine_id(row)
     precision = engine_precision(
@@ -99,9 +102,9 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration) -> Case:
         plan=plan_of(row, shape=shape, weight_bytes=weight_bytes, usable=dev.usable_bytes,
                      open_load=asked is None, split=engine.layer_split),
         kv_bytes=_kv_bytes(row, name, precision), batch=1.0, beams=_beams(row), sent=NO_LIMIT,
-        single=asked == 1.0,
+        most=1.0, arrival=0.0, single=asked == 1.0,
         mode=row.get("mode", ""), hardware=serving_class(accelerator), name=name,
-        kernel=weights.kernel_class, precision=precision,
+        kernel=kernel_of(weights, precision, engine=name), precision=precision,
         assumed=guessed or lengths_guessed or load_guessed or name not in calibration.engines,
     )  # fmt: skip
     return _with_batch(case, row, asked, calibration)
@@ -125,9 +128,34 @@ def _lengths(row: Row) -> tuple[float, float, bool]:
         name = row.get("model_name", "").lower()
         usual = next((pair for part, pair in MLPERF_LENGTHS.items() if part in name), usual)
     needs_output = row.get("mode") not in ("prefill", "decode")
-    open_cells = "input_len" not in row or ("output_len" not in row and needs_output)
-    inputs, outputs = number(row, "input_len", usual[0]), number(row, "output_len", usual[1])
-    return max(inputs, 1.0), max(outputs, 1.0), open_cells
+    meant = _counted_lengths(row)
+    inputs = number(row, "input_len") or meant[0]
+    outputs = number(row, "output_len") or meant[1]
+    open_cells = not (inputs or "input_len" in row) or (not outputs and needs_output)
+    if "input_len" not in row:
+        inputs = inputs or usual[0]
+    return max(inputs, 1.0), max(outputs or usual[1], 1.0), open_cells
+
+
+def _counted_lengths(row: Row) -> tuple[float, float]:
+    """Mean prompt and answer by the row's own totals, 0 where they do not tell.
+
+    Tokens over requests: of the totals in the notes, else of the rates, whose ratio is the load's and not
+    the card's.
+
+    >>> _counted_lengths({"output_tok_s_total": "300", "total_tok_s_total": "900",
+    ...                   "requests_or_images_per_s_total": "3"})
+    (200.0, 100.0)
+    """
+    notes = row.get("notes", "")
+    sent, *totals = (pattern.search(notes) for pattern in (REQUESTS, *TOTALS))
+    if sent and all(totals):
+        return tuple(float(found[1]) / float(sent[1]) for found in totals if found)  # type: ignore[return-value]
+    requests = number(row, "requests_or_images_per_s_total")
+    made, both = number(row, "output_tok_s_total"), number(row, "total_tok_s_total")
+    if not requests or not made:
+        return 0.0, 0.0
+    return max(both - made, 0.0) / requests, made / requests
 
 
 def _beams(row: Row) -> float:
@@ -207,12 +235,28 @@ def _with_batch(case: Case, row: Row, asked: float | None, calibration: Calibrat
     most = max(min(most, case.sent), 1.0)
     rate = number(row, "request_rate") / case.plan.replicas
     if not rate:
-        return replace(case, batch=most)
+        return replace(case, batch=most, most=most)
+    arrival = case.sent / rate
     batch = 1.0
     for _round in range(ROUNDS):
         state = steady_state(
             **case.terms(calibration), kv_bytes=case.kv_bytes, input_tokens=case.inputs,
             output_tokens=case.outputs, batch=batch,
         )  # fmt: skip
-        batch = min(max(rate * float(state.latency), 1.0), most)
-    return replace(case, batch=batch)
+        running = running_of_run(rate=rate, arrival=arrival, latency=float(state.latency))
+        batch = 0.5 * (batch + min(max(running, 1.0), most))
+    return replace(case, batch=batch, most=most, arrival=arrival)
+
+
+def running_of_run(*, rate: float, arrival: float, latency: float) -> float:
+    """Sequences that run beside each other, as a sequence of the run meets them on average.
+
+    Requests arrive at `rate` [1/s] for `arrival` seconds and stay `latency` seconds: the number that runs
+    rises for the shorter of the two times, stays, and falls as long. Weighted with itself.
+
+    >>> round(running_of_run(rate=2.0, arrival=1e9, latency=3.0), 3), running_of_run(
+    ...     rate=2.0, arrival=3.0, latency=3.0)
+    (6.0, 4.0)
+    """
+    ramp, level = min(latency, arrival), abs(arrival - latency)
+    return rate * ramp * (level + 2.0 * ramp / 3.0) / (level + ramp)

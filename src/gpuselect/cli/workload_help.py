@@ -52,7 +52,10 @@ def _training_helps() -> Mapping[str, str]:
         ),
         "micro_batch": _("Pin the sequences of one forward pass."),
         "grad_accum": _("Pin the accumulation steps."),
-        "offload": _("Training states in host memory: none, optimizer or params (weights too)."),
+        "offload": _(
+            "Host memory for training states: optimizer or params (weights too); for layers of a served "
+            "model that do not fit: cpu (llama.cpp); none."
+        ),
         "host_memory": _("Host memory of one node: 512GB."),
         "failures": _("Training: failures of one accelerator: 1/50000h; with --checkpoint and --restart."),
         "replicas": _("Pin the number of serving replicas."),
@@ -73,6 +76,10 @@ def _serving_helps() -> Mapping[str, str]:
         "tpot": _("Bound on the time per output token: 50ms, 30 tok/s."),
         "latency": _("Bound on the whole request: 200ms."),
         "percentile": _("Percentile of the bounds, p95; they are checked on means, and the answer says so."),
+        "arrivals": _("How requests arrive: poisson, or bursty (gaps of twice the spread)."),
+        "prefix_hits": _("Share of the prompt tokens that the prefix cache holds: 60%."),
+        "acceptance": _("Speculative decoding: share of drafted tokens that are accepted: 70%."),
+        "drafted": _("Tokens drafted for one step of speculative decoding: 4."),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpuselect.catalog import Model
 from gpuselect.errors import InputError
 from gpuselect.estimate.shape import Shape
@@ -16,6 +18,7 @@ BLOCKS = {
     "phi": "gpt2", "opt": "opt", "mpt": "bert", "bert": "bert", "roberta": "bert", "vit": "bert",
 }  # fmt: skip
 MIXTURES = {"llama": "mixtral", "qwen3": "qwen3-moe"}
+LOCAL_TO_GLOBAL = re.compile(r"(\d+) local layers? to (\d+) global")
 NEEDED = ("n_layers", "hidden", "n_heads", "vocab")
 
 
@@ -42,10 +45,9 @@ def shape_of(model: Model) -> Shape:
     heads = _whole(model.n_heads)
     kv_heads = _whole(model.n_kv_heads) or heads
     head_dim = _whole(model.head_dim) or _whole(model.v_head_dim) or hidden // heads
-    attention_layers = _whole(model.attention_layers) or layers
+    attention_layers, windowed = attention_layers_of(model, layers)
     params = model.params_b * 1e9
     expert_params, active = _experts(model, params=params, layers=layers, hidden=hidden)
-    windowed = _windowed_layers(model, attention_layers)
     mla = model.kv_lora_rank is not None
     vocab = _whole(model.vocab)
     return Shape(
@@ -73,6 +75,7 @@ def shape_of(model: Model) -> Shape:
         max_context=_whole(model.max_context),
         block=_block(model, mla=mla),
         q_rank=_whole(model.q_lora_rank),
+        global_kv_width=float(model.global_kv_width or 0.0),
     )
 
 
@@ -109,14 +112,26 @@ def _experts(model: Model, *, params: float, layers: int, hidden: int) -> tuple[
     return experts, params - experts * (1.0 - (model.top_k or 1.0) / model.n_experts)
 
 
-def _windowed_layers(model: Model, attention_layers: int) -> int:
+def attention_layers_of(model: Model, layers: int) -> tuple[int, int]:
+    """Layers that keep a KV cache, and how many of them look back over a sliding window only.
+
+    By the stated number of full layers, else by the pattern in words; all where no pattern is given. A
+    hybrid keeps a cache in its attention layers alone.
+    """
+    full = _whole(model.attention_layers)
+    if model.family == "hybrid-ssm" or not model.sliding_window:
+        return full or layers, 0
+    if full:
+        return layers, layers - full
+    return layers, _windowed_layers(model, layers)
+
+
+def _windowed_layers(model: Model, layers: int) -> int:
     """Layers with a sliding window, from the pattern in words; all when no pattern is given."""
-    if not model.sliding_window:
-        return 0
     pattern = (model.sliding_pattern or "").lower()
-    if "second" in pattern or "alternat" in pattern or "1:1" in pattern:
-        return attention_layers // 2
-    for ratio, share in (("5:1", 5 / 6), ("3:1", 3 / 4), ("sixth", 5 / 6), ("fourth", 3 / 4)):
-        if ratio in pattern:
-            return int(attention_layers * share)
-    return attention_layers if "all" in pattern or not pattern else attention_layers // 2
+    if "second" in pattern or "alternat" in pattern:
+        return layers // 2
+    if ratio := LOCAL_TO_GLOBAL.search(pattern):
+        near, far = int(ratio[1]), int(ratio[2])
+        return layers * near // (near + far)
+    return layers if "all" in pattern or not pattern else layers // 2

@@ -1,8 +1,8 @@
 """Requests that arrive at random: the batch that runs, and how long a prompt waits for its first token.
 
 Modelled, not validated on measured rows; checked against a discrete-event simulation in the tests.
-Arrivals are Poisson, lengths do not vary. Steps of the server follow each other: each takes in what
-waits and decodes one token of every running sequence. Numbers or arrays.
+Arrivals are Poisson or come in bursts, lengths do not vary. Steps of the server follow each other: each
+takes in what waits and decodes one token of every running sequence. Numbers or arrays.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def load_of(
     slots: Any,
     overhead: Any,
     percentile: float,
+    burstiness: float = 1.0,
 ) -> Load:
     """Time to first token of one replica that receives `rate` requests per second [s].
 
@@ -80,14 +81,17 @@ def load_of(
     `chunks`. With u = rate * prefill a step lasts T = step / (1 - u) on average. A prompt waits half a
     step, then its own; prompts queue as in M/D/1 (Pollaczek-Khinchine), and for a free slot as in M/M/c.
     The percentile lies as many spreads above the mean as in an exponential distribution. `capacity` is
-    the most that one replica completes [1/s].
+    the most that one replica completes [1/s]. `burstiness` is the squared coefficient of variation of the
+    gaps between arrivals, 1 for Poisson; it multiplies every wait for others (Kingman 1961, services alike).
     """
     own = prefill + (chunks - 1.0) * step
     used = np.minimum(rate * own, 0.999)
     cycle = step / (1.0 - used)
-    queue = rate * own**2 / (2.0 * (1.0 - used))
+    queue = burstiness * rate * own**2 / (2.0 * (1.0 - used))
     utilisation = rate / capacity
-    slot = DETERMINISTIC * waiting_for_a_slot(utilisation=utilisation, slots=slots, service=service)
+    slot = (
+        burstiness * DETERMINISTIC * waiting_for_a_slot(utilisation=utilisation, slots=slots, service=service)
+    )
     mean = overhead + own + 1.5 * cycle + queue + slot
     spread = np.sqrt(
         cycle**2 / 12.0 + 2.25 * rate * cycle * own**2 / (1.0 - used**2) + queue * (queue + own) + slot**2

@@ -36,6 +36,8 @@ class Engine:
     chunk: Any = NO_LIMIT  # most prompt tokens that one step takes in
     mixed: Any = False  # a step decodes and takes in prompts together
     layer_split: Any = False  # stages of a pipeline wait for each other in decoding
+    static: Any = False  # compiled for one length: every step reads the cache of the longest answer
+    cores: Any = 1.0  # in a chip that split a model among themselves, KV heads too
     kernel: Any = 1.0  # factor of the card's class on the fixed time of kernels
 
 
@@ -49,6 +51,32 @@ class Serving:
     latency: Any
     output_tokens_per_s: Any
     requests_per_s: Any
+    prefill_share: Any = 0.0  # of the time that goes into prompts
+    on_host: Any = 0.0  # share of the layers that stay with the processor
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """What the load or the set-up adds that no row measured: modelled, not validated."""
+
+    cached: float = 0.0  # share of the prompt tokens that the prefix cache holds
+    drafted: int = 0  # tokens of a draft that one step checks, 0: none
+    acceptance: float = 0.0  # of each
+    on_host: Any = 0.0  # share of the layers in host memory
+    host_bandwidth: float = 1.0  # byte/s
+
+
+NO_HELP = Help()
+DRAFT_COST = 0.1  # of a plain step, to draft one token: a draft model of a tenth of the size
+
+
+def tokens_per_step(acceptance: float, drafted: int) -> float:
+    """Expected tokens of a checked step: (1 - a^(n+1)) / (1 - a) (arXiv 2211.17192, equation 1).
+
+    >>> round(tokens_per_step(0.7, 4), 2), tokens_per_step(0.0, 4)
+    (2.77, 1.0)
+    """
+    return (1.0 - acceptance ** (drafted + 1)) / (1.0 - acceptance)
 
 
 def expert_weight_bytes(*, shape: Shape, engine: Engine, weight_bytes: Any) -> Any:
@@ -96,14 +124,17 @@ def communication_time(
     hops = np.where(switched | ~same_node, 1.0, np.log2(np.maximum(ranks, 2)))
     away = np.where(device.per_node > 1, constants.network_latency_s, constants.loose_latency_s)
     latency = np.where(same_node, device.link_latency, away) * hops
-    bandwidth = np.where(inside, device.link, device.network) * constants.link_efficiency
+    # a ring over whole nodes crosses each of them once and uses all their network ports together
+    crossing = np.minimum(device.link, device.network * device.per_node)
+    own = np.where(inside, device.link, device.network) * constants.link_efficiency
+    ring = np.where(inside, device.link, crossing) * constants.link_efficiency
     one = all_reduce(
-        size=tokens * shape.hidden * 2.0, ranks=plan.tp, bandwidth=bandwidth, latency=latency
+        size=tokens * shape.hidden * 2.0, ranks=plan.tp, bandwidth=ring, latency=latency
     )  # fmt: skip
     # of its k experts' ranks a token goes to each once: n (1 - (1 - 1/n)^k) of n
     copies = ranks * (1.0 - (1.0 - 1.0 / ranks) ** shape.top_k)
     routed = all_to_all(
-        size=tokens / plan.tp * copies * shape.hidden * 2.0, ranks=ranks, bandwidth=bandwidth,
+        size=tokens / plan.tp * copies * shape.hidden * 2.0, ranks=ranks, bandwidth=own,
         latency=latency,
     ) * ((plan.dp > 1) & (shape.n_experts > 0))  # fmt: skip
     return 2.0 * shape.n_layers * (one + routed)
@@ -138,7 +169,7 @@ def decode_step_time(
     memory = touched / (device.bandwidth * device.bandwidth_efficiency * engine.memory)
     read = shape.active_params - np.where(shape.tied, 0.0, shape.embedding_params)
     compute = 2.0 * own * read / plan.tp / (device.peak * device.gemm_efficiency * engine.compute)
-    kv_shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads))
+    kv_shard = np.where(shape.mla, 1, np.minimum(plan.tp, shape.n_kv_heads / engine.cores))
     kv = (
         own
         * kv_bytes_per_sequence(shape=shape, context=context, bytes_per_element=kv_bytes)
@@ -248,6 +279,7 @@ def steady_state(
     output_tokens: Any,
     batch: Any,
     beams: Any = 1.0,
+    helped: Help = NO_HELP,
 ) -> Serving:
     """Continuous batching in a closed loop of `batch` sequences per replica.
 
@@ -260,17 +292,19 @@ def steady_state(
         "shape": shape, "plan": plan, "device": device, "engine": engine, "constants": constants,
         "weight_bytes": weight_bytes,
     }  # fmt: skip
-    alone = prefill_time(**common, tokens=input_tokens)
-    together = np.maximum(np.minimum(engine.chunk * plan.dp / input_tokens, batch), 1.0)
-    prefill = prefill_time(**common, tokens=input_tokens, prompts=together) / together
+    fresh = np.maximum(input_tokens * (1.0 - helped.cached), 1.0)  # prompt tokens that are not cached
+    alone = helped_prefill(prefill_time(**common, tokens=fresh), tokens=fresh, helped=helped, **common)
+    together = np.maximum(np.minimum(engine.chunk * plan.dp / fresh, batch), 1.0)
+    prefill = prefill_time(**common, tokens=fresh, prompts=together)
+    prefill = helped_prefill(prefill, tokens=fresh * together, helped=helped, **common) / together
     groups = np.where(engine.layer_split, 1, plan.pp)
-    decode = decode_step_time(
+    decode = helped_step(
         **common, kv_bytes=kv_bytes, batch=np.maximum(batch * beams / groups, 1.0),
-        context=input_tokens + output_tokens / 2.0,
+        context=input_tokens + output_tokens * np.where(engine.static, 1.0, 0.5), helped=helped,
     )  # fmt: skip
     sharing = np.where(batch > 1.0, constants.scheduling, 1.0)
     interrupts = np.maximum(batch - 1.0, 0.0) / output_tokens * prefill / sharing
-    one_chunk = prefill * np.minimum(engine.chunk * plan.dp / input_tokens, batch)
+    one_chunk = prefill * np.minimum(engine.chunk * plan.dp / fresh, batch)
     per_sequence = output_tokens * (decode + interrupts) + prefill
     requests = plan.replicas * batch / per_sequence * sharing
     ttft = alone + constants.server_overhead_s * engine.python
@@ -281,7 +315,48 @@ def steady_state(
         latency=ttft + output_tokens * (decode + interrupts),
         output_tokens_per_s=requests * output_tokens,
         requests_per_s=requests,
+        prefill_share=(output_tokens * interrupts + prefill) / per_sequence,
+        on_host=helped.on_host,
     )
+
+
+def helped_prefill(
+    seconds: Any, *, shape: Shape, plan: Plan, device: Device, engine: Engine, constants: ServingConstants,
+    weight_bytes: Any, tokens: Any, helped: Help,
+) -> Any:  # fmt: skip
+    """Prefill of `tokens` tokens with layers in host memory: their weights cross PCIe for every chunk [s]."""
+    chunks = np.maximum(np.ceil(tokens / engine.chunk), 1.0)
+    moved = helped.on_host * weight_bytes / plan.tp * chunks / (device.link * constants.link_efficiency)
+    return seconds + moved * (shape.n_layers > 0)
+
+
+def helped_step(
+    *, shape: Shape, plan: Plan, device: Device, engine: Engine, constants: ServingConstants,
+    weight_bytes: Any, kv_bytes: Any, batch: Any, context: Any, helped: Help,
+) -> Any:  # fmt: skip
+    """Time per token of a decode step with a draft to check and with layers in host memory [s].
+
+    A checked step computes one token more than were drafted, and reads weights and cache once; layers in
+    host memory are read at its bandwidth, one after the other with those on the card.
+    """
+    terms: dict[str, Any] = {
+        "shape": shape, "plan": plan, "device": device, "engine": engine, "constants": constants,
+        "weight_bytes": weight_bytes, "kv_bytes": kv_bytes,
+    }  # fmt: skip
+    step = decode_step_time(**terms, batch=batch, context=context)
+    if np.any(helped.on_host):
+        touched = touched_weight_bytes(
+            shape=shape, plan=plan, engine=engine, weight_bytes=weight_bytes, tokens=batch,
+            moe_bandwidth=constants.moe_bandwidth,
+        )  # fmt: skip
+        step = (1.0 - helped.on_host) * step + helped.on_host * touched / helped.host_bandwidth
+    if not helped.drafted:
+        return step
+    checked = decode_step_time(
+        **terms, batch=batch * (helped.drafted + 1), context=context / (helped.drafted + 1)
+    )
+    checked = np.maximum(checked, step) + helped.drafted * DRAFT_COST * step
+    return checked / tokens_per_step(helped.acceptance, helped.drafted)
 
 
 def kv_capacity(

@@ -45,6 +45,7 @@ class Shape:
     max_context: int = 0
     block: str = "llama"  # style of the layers: key of `activations` in data/calibration.yaml
     q_rank: int = 0  # of compressed queries (MLA)
+    global_kv_width: float = 0.0  # `kv_width` of the layers without a window, where it is another
 
     @property
     def q_width(self) -> int:
@@ -154,8 +155,9 @@ def kv_bytes_per_sequence(*, shape: Shape, context: Any, bytes_per_element: Any)
 
     full_layers = shape.attention_layers - shape.windowed_layers
     windowed = np.minimum(context, shape.window)
-    tokens_times_layers = full_layers * context + shape.windowed_layers * windowed
-    return shape.kv_width * bytes_per_element * tokens_times_layers
+    wide = np.where(shape.global_kv_width, shape.global_kv_width, shape.kv_width)
+    elements = wide * full_layers * context + shape.kv_width * shape.windowed_layers * windowed
+    return elements * bytes_per_element
 
 
 def expected_active_experts(*, n_experts: Any, top_k: Any, tokens: Any) -> Any:

@@ -9,6 +9,7 @@ from gpuselect.report.blocks import Grid
 from gpuselect.report.format import money, power, significant
 from gpuselect.tco.ownership import Ledger
 from gpuselect.tco.places import Quantity
+from gpuselect.units import KWH
 
 SMALL_KWH = 0.01  # below it energy is shown in Wh
 
@@ -87,6 +88,9 @@ def energy_lines(energy: Energy) -> list[str]:
     if energy.kgco2e is not None:
         parts.append(f"{significant(energy.kgco2e)} kg CO2e")
     parts += _per_unit(energy)
+    if energy.kwh_per_million_tokens is not None:
+        per_joule = 1e6 / (energy.kwh_per_million_tokens * KWH)
+        parts.append(_("{n} tokens per joule").format(n=significant(per_joule)))
     lines = [_("Energy: {parts}").format(parts=_(", ").join(parts))]
     if energy.embodied_kgco2e is not None:
         scope = _("server") if energy.embodied_scope == "server" else _("card alone")
