@@ -299,7 +299,7 @@ FLAG_KEYS = (
     "input_tokens", "output_tokens", "concurrency", "users", "request_rate", "ttft", "tpot", "latency",
     "batch", "image_size",
     "gmacs", "activations", "family",
-    "steps", "samples", "epochs", "streams", "fps", "codec", "interval", "objects",
+    "steps", "tuned", "samples", "epochs", "streams", "fps", "codec", "interval", "objects",
     "secondary_interval", "tracker", "encode", "dla", "load", "power_mode", "tenants", "isolation", "kernel",
     "exchange", "fp64", "flops", "bytes",
     "memory", "tp", "pp", "dp", "micro_batch", "recompute",

@@ -214,7 +214,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "peak_factor": partial(positive, strip="x"),
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
     "percentile": _percentile,
-    "batch": whole, "image_size": _image_size, "steps": whole,
+    "batch": whole, "image_size": _image_size, "steps": whole, "tuned": flag,
     "streams": parse_streams, "fps": _fps, "resolution": parse_resolution,
     "codec": partial(choice, words=_CODECS), "interval": partial(whole, low=0, high=1000),
     "fp64": flag, "flops": partial(positive, strip="flops?"), "bytes": parse_bytes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ class Device:
 
     Fields are numbers, or arrays with one element per candidate. `gemm_efficiency` is the best
     measured share of the dense peak times the sustained share; `link` is one way inside the fast
-    domain, `network` one way per accelerator across nodes [byte/s].
+    domain, `peer` between domains of one node, `network` one way per accelerator across nodes [byte/s].
     """
 
     peak: Any  # flop/s, precision of the multiplication
@@ -28,6 +29,7 @@ class Device:
     network: Any
     gemm_efficiency: Any
     bandwidth_efficiency: Any
+    peer: Any = math.inf
 
 
 def soft_max_time(*, compute: Any, memory: Any, overlap_loss: float = 0.3) -> Any:
