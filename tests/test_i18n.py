@@ -42,6 +42,7 @@ COMMANDS = [
 ]
 NAMES = {  # names and prose of products, which stay as they are
     "and", "with", "custom", "part", "for", "open", "language", "container", "runtime", "Serving",
+    "board",
 }  # fmt: skip
 
 

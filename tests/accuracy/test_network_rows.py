@@ -42,19 +42,25 @@ CASES = {
     "RetinaNet offline, A100 PCIe": "mlperf-v3_0-0008",
     "RetinaNet offline, H100 PCIe": "mlperf-v3_1-0065",
     "RetinaNet offline, 8 x H100 SXM": "mlperf-v4_1-0075",
-    "RetinaNet offline, Orin NX": "mlperf-v3_1-0083",
+    "RetinaNet multi-stream, Orin NX": "mlperf-v3_1-0082",  # offline also runs on DLAs of unknown rate
     "SDXL offline, L4": "mlperf-v5_1-0103",
     "SDXL offline, H100 PCIe": "mlperf-v4_1-0058",
     "Stable Diffusion 1.5, A100, fp16": "lambda-diffusers-0014",
     "Stable Diffusion 1.5, A100, fp32 as TF32": "lambda-diffusers-0013",
-    "Stable Diffusion 1.5, RTX 4090, PyTorch": "stable-fast-0001",
+    "Stable Diffusion 1.5, RTX 4080, PyTorch": "stable-fast-0001",
+    "SDXL, RTX 4080, PyTorch": "stable-fast-0002",
+    "SDXL, RTX 4080, a graph of fused kernels": "stable-fast-0014",
 }
 # (with, without, what the ratio of rates may be off by): the same card, network and load
 PAIRS = {
     "ResNet-50 on RTX 4090, int8 against fp32, one stream": ("mlperf-v5_1-0151", "mlperf-v5_1-0150", 2.4),
     "Stable Diffusion 1.5 on A100, fp16 and TF32": ("lambda-diffusers-0014", "lambda-diffusers-0013", 1.4),
     "Stable Diffusion 1.5 on A100, fp16 and TF32, batched": (
-        "lambda-diffusers-0016", "lambda-diffusers-0015", 1.4),
+        "lambda-diffusers-0020", "lambda-diffusers-0019", 1.4),
+    "YOLOv8n on Orin Nano Super, int8 and fp16": (
+        "jetson-orin-nano-bench-0004", "jetson-orin-nano-bench-0003", 1.3),
+    "ResNet-50 on RTX 3060, int8 and fp16, one image": ("arttrt-0082", "arttrt-0081", 1.3),
+    "ResNet-152 on RTX 3060, int8 and fp16, batched": ("arttrt-0092", "arttrt-0091", 1.4),
 }  # fmt: skip
 
 
@@ -89,6 +95,8 @@ def test_a_ratio_of_formats(case):
     """Predicted against measured speed-up of one format over another; both say which is faster."""
     fast, slow, bound = (*(scored(name) for name in PAIRS[case][:2]), PAIRS[case][2])
     predicted, measured = slow.predicted / fast.predicted, slow.measured / fast.measured
+    if fast.metric != "latency_ms":
+        predicted, measured = 1 / predicted, 1 / measured
     assert measured > 1 < predicted
     assert 1 / bound <= predicted / measured <= bound, (predicted, measured)
 
@@ -119,7 +127,8 @@ def test_cards_rank_as_in_a_round_of_mlperf():
         if isinstance(found, list) and found[0].metric in RATES:
             one, number = found[0], float(row["n_accel"])
             key = (one.source, row["model_name"], row.get("mode"), row.get("weight_precision"))
-            rates = [x / number if one.metric != "latency_ms" else 1 / x for x in (one.measured, one.predicted)]
+            both = (one.measured, one.predicted)
+            rates = [1 / x if one.metric == "latency_ms" else x / number for x in both]
             groups.setdefault(key, {}).setdefault(row["hardware"], rates)
     pairs = [
         (first, second)

@@ -117,7 +117,7 @@ def inference_pace(
 
 
 def ring_bandwidth(device: Device, count: Any) -> Any:
-    """One way through the slowest hop of a ring [byte/s]: domain, node (PCIe between bridged pairs), network."""
+    """One way through the slowest hop of a ring [byte/s]: domain, node (PCIe beyond a bridge), network."""
     across = np.minimum(device.link, device.network * device.per_node)
     inside = np.where(count <= device.per_node, np.minimum(device.link, device.peer), across)
     return np.where(count <= device.domain, device.link, inside)
