@@ -12,7 +12,7 @@ import pytest
 
 from gpuselect.accuracy import predict_inference
 from gpuselect.accuracy.evaluation import interval_of
-from gpuselect.accuracy.network_cases import attention_is_fused, network_of_row, runtime_key
+from gpuselect.accuracy.network_cases import attention_is_fused, case_of, network_of_row, runtime_key
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 
@@ -150,7 +150,7 @@ def test_a_rate_above_the_peak_is_no_measurement():
     """BERT-large at 171 tokens is 0.106 TFLOP: 60,000 a second need more than the 312 TFLOP/s of an A100."""
     row = "mlperf-v3_0-0018"
     assert isinstance(predicted(row), list)
-    assert predicted(row, requests_or_images_per_s_total="60000").code == "above-peak"
+    assert predicted(row, requests_or_images_per_s_total="60000", n_accel="1").code == "above-peak"
 
 
 def test_a_two_stage_detector_takes_pictures_one_by_one():
@@ -177,3 +177,16 @@ def test_frames_of_clip_are_its_image_tower():
     """Frames a second of CLIP ViT-B/32: 4.4 GMACs of an image, not 7.4 with a text."""
     row = rows()["jetson-ai-lab-0043"]
     assert network_of_row(row, catalog(), training=False).macs / 1e9 == pytest.approx(4.41, rel=0.01)
+
+
+def test_offline_on_a_module_counts_its_dla():
+    """AGX Xavier: 22.6 TOPS of the GPU, 9.4 of two DLAs, which a single stream leaves alone."""
+    for row_id, tops in (("mlperf-v0_7-0017", 32.0), ("mlperf-v0_7-0018", 22.6)):
+        case = case_of(rows()[row_id], catalog(), calibration(), training=False)
+        assert case.device.peak / 1e12 == pytest.approx(tops)
+
+
+def test_a_mig_row_is_one_slice():
+    """Systems of four and eight cards submitted the rate of one slice of one of them."""
+    case = case_of(rows()["mlperf-v3_0-0014"], catalog(), calibration(), training=False)
+    assert (case.count, case.device.peak / 1e12) == (1, pytest.approx(312 / 7))
