@@ -47,6 +47,7 @@ COMMANDS = [
 NAMES = {  # names and prose of products, which stay as they are
     "and", "with", "custom", "part", "for", "open", "language", "container", "runtime", "Serving",
     *NOTES, *EXPLAINED,  # codes of one word
+    "board",
 }  # fmt: skip
 
 

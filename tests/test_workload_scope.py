@@ -30,7 +30,7 @@ ODD = {
     "flops": 1e22, "bytes": "900PB", "memory": "15TB", "kernel": "dgemm", "exchange": "90%", "tp": 4,
     "pp": 4, "dp": 1, "ep": 2, "cp": 2, "zero_stage": 1, "recompute": "selective", "micro_batch": 1,
     "grad_accum": 7, "replicas": 1, "arrivals": "bursty", "prefix_hits": "60%", "acceptance": "70%",
-    "drafted": 3, "prefix_tokens": 300, "host_memory": "8GB",
+    "drafted": 3, "tuned": True, "prefix_tokens": 300, "host_memory": "8GB",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
     python tools/fit_calibration.py          rewrite data/calibration.yaml
     python tools/fit_calibration.py --cv     leave one source out; write docs/accuracy.md
+    python tools/fit_calibration.py --networks   networks of samples only, and their errors on the terminal
 
 Fitted: the constants of decoder training by `fit_training`, those of networks of samples by
 `fit_networks`, those of decoder serving by `fit_serving`. All other constants keep their value and
@@ -277,11 +278,26 @@ def report(
     ])  # fmt: skip
 
 
+def networks_alone() -> int:
+    """Refit the constants and quantiles of networks of samples and print their errors."""
+    rows = dict(read_measurements(path) for path in default_files())
+    networks = fit_networks.refit(rows, load_catalog(), load_calibration())
+    rewrite(ROOT / "data/calibration.yaml", network_quantiles(networks.residuals))
+    fit_networks.write(ROOT / "data/calibration.yaml", networks)
+    for pairs in (networks.residuals, networks.cards_left_out):
+        single = once(pairs)
+        print(HEAD, *table(single, [row.slice for row, _residual in single]), "", sep="\n")
+    return 0
+
+
 def main() -> int:
     """Run the fit; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cv", action="store_true", help="leave one source out, write docs/accuracy.md")
+    parser.add_argument("--networks", action="store_true", help="refit networks of samples alone")
     arguments = parser.parse_args()
+    if arguments.networks:
+        return networks_alone()
     catalog = load_catalog()
     rows = dict(read_measurements(path) for path in default_files())
     decoders = [row for row in rows["training"] if is_decoder(row, catalog)]

@@ -17,11 +17,18 @@ from typing import Any
 import numpy as np
 
 from fitting import Key, as_yaml, group_of, solve, stacked, write_values
-from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
-from gpuselect.accuracy.networks import SERVER_SHARE, share_of
+from gpuselect.accuracy.network_cases import (
+    Case,
+    attention_is_fused,
+    case_of,
+    check_peak,
+    is_mlperf,
+    runtime_key,
+)
+from gpuselect.accuracy.networks import SERVER_SHARE, share_of, stated_rate
 from gpuselect.accuracy.records import Row, Scored, Skip
 from gpuselect.accuracy.rows import is_decoder, number
-from gpuselect.calibration import Calibration, NetworkConstants, network_class
+from gpuselect.calibration import Calibration, NetworkConstants, network_class, serving_class
 from gpuselect.catalog import Catalog
 from gpuselect.estimate.network import Network
 from gpuselect.estimate.roofline import Device
@@ -31,18 +38,21 @@ from gpuselect.network_sites import (
     ELEMENT_BYTES,
     HOST_LAUNCHES,
     LAUNCHES,
+    TENSOR_PRECISIONS,
     TUNED,
     generation_of,
+    power_density,
+    power_share,
 )
 from gpuselect.provenance import Figure
 from network_residuals import as_scored, by_card, levelled
 
 # (section, key) -> how far, in log, a constant may easily move from its prior
 SPREAD = 0.35
-TIGHT_SPREAD = 0.2
-WIDE = frozenset({"operator_s", "inference_traffic", "training_operator_s"})
+PRIOR = 0.35  # weight of a prior: half of the usual, for a network has many rows a constant
+WIDE = frozenset({"power_need", "operator_s", "inference_traffic", "training_operator_s"})
 INFERENCE = ("inference_efficiency", "precision", "hardware", "runtime", "operator_s", "inference_traffic",
-             "edge_operator", "conv_operator", "generation", "tuned")  # fmt: skip
+             "edge_operator", "conv_operator", "generation", "power_need", "tuned")  # fmt: skip
 TRAINING = ("training_efficiency", "training_precision", "training_traffic", "training_operator_s",
             "training_hardware", "training_runtime", "training_conv_operator",
             "training_generation", "training_tuned", "link_efficiency", "overlap", "scale_loss")  # fmt: skip
@@ -56,22 +66,22 @@ OPEN = (
     "tuned",
     "training_tuned",
 )  # 1 where nothing is known
-TIGHT = frozenset({"generation", "training_generation", "model", "training_model"})
 # Values before the fit: those of the feasibility study (sections 2.4 and 3 of inference, 4 of training),
 # or assumed where it has none; a class without rows keeps its prior. Absent: 1.
 PRIORS: dict[str, Any] = {
     "inference_efficiency": {
-        "cnn": 0.41, "detector": 0.4, "vit": 0.42, "encoder": 0.64, "diffusion": 0.35, "rnn": 0.2,
+        "cnn": 0.41, "detector": 0.4, "vit": 0.42, "encoder": 0.64, "diffusion": 0.35, "rnn": 0.4,
         "recsys": 0.35,
     },
     "training_efficiency": {
         "cnn": 0.68, "detector": 0.68, "vit": 0.68, "encoder": 0.68, "diffusion": 0.68, "rnn": 0.34,
         "recsys": 0.34,
     },
-    "precision": {"int8": 0.71, "tf32": 0.76, "fp8": 0.59, "fp4": 0.45, "fp32": 1.2},
+    # the study has 0.59 for fp8, from a few rows; the units multiply it as fast as int8
+    "precision": {"int8": 0.71, "tf32": 0.76, "fp8": 0.71, "fp4": 0.45, "fp32": 1.2},
     "training_precision": {"fp8": 0.59, "fp32": 1.43},
     "hardware": {
-        "slot": 0.8, "geforce": 1.36, "jetson": 0.99, "amd": 0.6, "apple": 0.84, "cpu": 0.84, "other": 0.84,
+        "geforce": 1.36, "jetson": 0.99, "amd": 0.6, "apple": 0.84, "cpu": 0.84, "other": 0.84,
     },
     "training_hardware": {"slot": 0.8, "jetson": 0.8, "amd": 0.7, "apple": 0.6, "cpu": 0.6, "other": 0.84},
     "runtime": {
@@ -79,19 +89,23 @@ PRIORS: dict[str, Any] = {
         "neuron": 0.87, "other": 0.87,
     },
     "training_runtime": {"compiled": 1.3, "vendor-tuned": 1.8},
-    "operator_s": {"graph": 9.5e-06, "recurrent": 1.3e-05, "tuned": 7e-06, "compiled": 3e-05, "eager": 6e-05},
-    "inference_traffic": {"graph": 1.1, "tuned": 1.1, "compiled": 2.0, "eager": 5.8},
+    "operator_s": {
+        "graph": 9.5e-06, "recurrent": 2.85e-05, "training-recurrent": 1.3e-05, "tuned": 7e-06,
+        "static": 3e-06, "compiled": 3e-05, "eager": 6e-05,
+    },
+    "inference_traffic": {"graph": 1.1, "tuned": 1.1, "static": 1.1, "compiled": 2.0, "eager": 5.8},
     "training_traffic": {
         "cnn": 29.0, "detector": 29.0, "vit": 29.0, "encoder": 29.0, "diffusion": 29.0, "rnn": 15.0,
         "recsys": 15.0,
     },
     "training_operator_s": 3e-05, "edge_operator": 2.5, "conv_operator": 1.5, "training_conv_operator": 1.5,
     "link_efficiency": 0.65, "overlap": 0.6, "scale_loss": 0.015,
+    "power_need": dict.fromkeys(("volta", "turing", "ampere", "ada-lovelace", "hopper", "blackwell"), 0.7),
     "generation": {}, "training_generation": {}, "tuned": {}, "training_tuned": {},
 }  # fmt: skip
 LEAST_FACTOR = 0.015  # a factor nearer to 1 is not worth a line
 LEAST_GROUPS = 2  # groups of sources that must have run a network before it gets a factor
-FIXED = {("training_runtime", "pytorch"), ("precision", "fp16"), ("hardware", "nvidia"),
+FIXED = {("training_runtime", "pytorch"), ("precision", "fp16"), ("hardware", "nvidia"), ("hardware", "slot"),
          ("runtime", "pytorch"), ("training_precision", "fp16"), ("training_hardware", "nvidia")}  # fmt: skip
 
 
@@ -106,6 +120,7 @@ class Observation:
     accumulate: float
     factor: float  # on the predicted rate: MLPerf Server
     hosts: float  # cards that one process launches one after another
+    fused: float  # 1 where attention keeps its scores on the chip
     rate: float
 
 
@@ -120,6 +135,7 @@ def observations(rows: Iterable[Row], catalog: Catalog, calibration: Calibration
             case = case_of(row, catalog, calibration, training=training)
             accumulate = max(number(row, "grad_accum", 1.0), 1.0) if training else 1.0
             rate = _measured_rate(row, case, accumulate, training=training)
+            check_peak(case, rate)
         except Skip:
             continue
         if rate:
@@ -127,7 +143,8 @@ def observations(rows: Iterable[Row], catalog: Catalog, calibration: Calibration
             found.append(Observation(
                 row["row_id"], row.get("source_id", ""), case, runtime_key(row, training=training),
                 accumulate, SERVER_SHARE if served else 1.0,
-                case.count if training and "DataParallel" in row.get("framework", "") else 1.0, rate,
+                case.count if training and "DataParallel" in row.get("framework", "") else 1.0,
+                float(not training and attention_is_fused(row, runtime_key(row))), rate,
             ))  # fmt: skip
     return found
 
@@ -149,13 +166,7 @@ def _measured_rate(row: Row, case: Case, accumulate: float, *, training: bool) -
         length = number(row, "seq_len")
         tokens = number(row, "tokens_per_s_per_accel") * case.count / length if length else 0.0
         return rate or (case.batch * case.count * accumulate / step if step else tokens)
-    if "150 minutes of audio" in row.get("notes", ""):
-        return 0.0
-    rate, latency = number(row, "requests_or_images_per_s_total"), number(row, "latency_ms")
-    replicas = case.count / case.split
-    if case.batch <= 1 and latency:
-        return replicas / latency * 1e3
-    return rate or (replicas * case.batch / latency * 1e3 if latency else 0.0)
+    return stated_rate(row, case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +180,8 @@ class Problem:
     accumulate: np.ndarray
     factor: np.ndarray
     hosts: np.ndarray
+    fused: np.ndarray
+    density: np.ndarray  # W per TFLOP/s, infinite where power does not bind
     measured: np.ndarray
     classes: Mapping[str, np.ndarray]  # section -> key of each observation
     sources: tuple[str, ...]
@@ -202,7 +215,8 @@ def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
         if training
         else {"inference_efficiency": kinds, "precision": precisions, "hardware": hardware,
               "runtime": runtimes, "operator_s": steps, "launch": launches, "tuned": tuned,
-              "inference_traffic": launches, "generation": generations, "model": models}
+              "inference_traffic": launches, "generation": generations, "model": models,
+              "power_need": generations}
     )  # fmt: skip
     return Problem(
         network=stacked([share_of(o.case.network, o.case.split) for o in found]),
@@ -210,8 +224,15 @@ def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
         batch=np.array([o.case.batch for o in found]),
         count=np.array([o.case.count / o.case.split for o in found]),
         accumulate=np.array([o.accumulate for o in found]), factor=np.array([o.factor for o in found]),
-        hosts=np.array([o.hosts for o in found]),
-        measured=np.array([o.rate for o in found]), classes={**classes, "precisions": precisions},
+        hosts=np.array([o.hosts for o in found]), fused=np.array([o.fused for o in found]),
+        density=np.array([
+            power_density(o.case.accelerator) if o.case.precision in TENSOR_PRECISIONS else np.inf
+            for o in found
+        ]),
+        measured=np.array([o.rate for o in found]), classes={
+            **classes, "precisions": precisions,
+            "memory": np.array([serving_class(o.case.accelerator) for o in found]),
+        },
         sources=tuple(o.source for o in found), weights=weights_of(found),
     )  # fmt: skip
 
@@ -221,11 +242,12 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
     """ln(predicted / measured) of every observation with these constants."""
 
     def of(section: str) -> np.ndarray:
-        default = 1.0 if section in OPEN else None
+        default = 1.0 if section in OPEN else 0.0 if section == "power_need" else None
         return np.array([values.get((section, key), default) for key in problem.classes[section]])
 
     size = np.array([ELEMENT_BYTES.get(p, 2.0) for p in problem.classes["precisions"]])
-    bandwidth = float(constants.bandwidth_efficiency)
+    shares = {key: float(figure) for key, figure in constants.bandwidth_efficiency.items()}
+    bandwidth = np.array([shares[key] for key in problem.classes["memory"]])
     if training:
         common = of("training_generation") * of("training_model")
         gemm = common * of("training_efficiency") * of("training_precision") * of("training_hardware")
@@ -234,11 +256,11 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
         conv = np.isin(problem.classes["training_efficiency"], list(CONV_KINDS))
         launches = np.where(conv, values["training_conv_operator", ""], 1.0) * problem.hosts
         fused = problem.classes["training_efficiency"] == "rnn"
-        per_operator = np.where(
-            fused, float(constants.operator_s["recurrent"]), values["training_operator_s", ""] * launches
-        )
+        graph = problem.classes["training_runtime"] == TUNED
+        launch = np.where(graph, float(constants.operator_s["tuned"]), values["training_operator_s", ""])
+        per_operator = np.where(fused, float(constants.operator_s["training-recurrent"]), launch * launches)
         runtime = Runtime(
-            compute=factor, operator_s=per_operator, eager=True,
+            compute=factor, operator_s=per_operator, eager=~graph,
             element_bytes=wide, weight_bytes=wide, traffic=of("training_traffic") / factor,
         )  # fmt: skip
         pace = training_pace(
@@ -250,6 +272,7 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
     else:
         common = of("generation") * of("model")
         gemm = common * of("inference_efficiency") * of("precision") * of("hardware")
+        gemm = gemm * power_share(need=of("power_need"), density=problem.density)
         launch = problem.classes["launch"]
         conv = (launch == "eager") & np.isin(problem.classes["inference_efficiency"], list(CONV_KINDS))
         slower = np.where(problem.classes["hardware"] == "jetson", values["edge_operator", ""], 1.0)
@@ -261,6 +284,8 @@ def log_ratios(problem: Problem, values: Mapping[Key, float], constants: Network
             size,
             size,
             of("inference_traffic"),
+            problem.fused,
+            problem.classes["runtime"] == TUNED,
         )
         pace = inference_pace(
             network=problem.network, runtime=runtime, batch=problem.batch, count=problem.count,
@@ -296,13 +321,14 @@ def fit(problem: Problem, priors: Mapping[Key, float], constants: NetworkConstan
     used = {(s, str(k)) for s, keys in problem.classes.items() for k in set(keys)} | {(s, "") for s in SINGLE}
     priors = {**priors, **dict.fromkeys(shared_models(problem, training=training), 1.0)}
     spreads = {
-        name: 2.0 * SPREAD if name[0] in WIDE else TIGHT_SPREAD if name[0] in TIGHT else SPREAD
+        name: 2.0 * SPREAD if name[0] in WIDE else SPREAD
         for name in priors
         if name not in FIXED and name in used
     }
     return solve(
         lambda values: log_ratios(problem, values, constants, training=training),
         priors=priors, spreads=spreads, weights=problem.weights, start=start,
+        prior=PRIOR,
     )  # fmt: skip
 
 
@@ -361,12 +387,14 @@ def refit(rows: Mapping[str, Sequence[Row]], catalog: Catalog, calibration: Cali
     residuals: list[tuple[Scored, float]] = []
     transferred: list[tuple[Scored, float]] = []
     constants = priors_only(calibration.network)
-    for layout, training in (("training", True), ("inference", False)):
+    for layout, training in (("inference", False), ("training", True)):  # training takes the cost of graphs
         others = [row for row in rows[layout] if not is_decoder(row, catalog)]
         found = observations(others, catalog, calibration, training=training)
         priors = constants_of(constants, training=training)
         fitted = fit(problem_of(found, training=training), priors, constants, training=training)
         values |= paths_of(fitted, priors)
+        if not training:
+            constants = with_values(constants, fitted, "operator_s")
         section = "training_model" if training else "model"
         models[section] = {
             key[1]: value
@@ -382,6 +410,13 @@ def refit(rows: Mapping[str, Sequence[Row]], catalog: Catalog, calibration: Cali
             alone = left_out(found, priors, constants, training=True, group=by_card)
             transferred = as_scored(levelled(alone), training=True)
     return Refit(values, models, cards, residuals, transferred)
+
+
+def with_values(constants: NetworkConstants, fitted: Mapping[Key, float], section: str) -> NetworkConstants:
+    """The constants with one fitted section."""
+    old = getattr(constants, section)
+    new = {key: Figure(fitted[section, key], source="fit") for key in old}
+    return constants.model_copy(update={section: new})
 
 
 def priors_only(constants: NetworkConstants) -> NetworkConstants:

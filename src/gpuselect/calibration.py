@@ -210,6 +210,7 @@ class NetworkConstants(_Section):
     training_tuned: dict[str, Figure]
     training_runtime: dict[str, Figure]
     generation: dict[str, Figure]  # by architecture; 1 where absent
+    power_need: dict[str, Figure]  # W per TFLOP/s that would hold the peak, by architecture; 0 where absent
     training_generation: dict[str, Figure]
     model: dict[str, Figure]  # by catalog id: operator mix of a network; 1 where absent
     training_model: dict[str, Figure]
@@ -219,7 +220,7 @@ class NetworkConstants(_Section):
     training_conv_operator: Figure
     inference_traffic: dict[str, Figure]
     training_traffic: dict[str, Figure]
-    bandwidth_efficiency: Figure
+    bandwidth_efficiency: dict[str, Figure]  # achieved share of the bandwidth, by kind of memory
     training_operator_s: Figure
     link_efficiency: Figure
     overlap: Figure

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpuselect.catalog import Catalog, Model
 from gpuselect.decision import Note
 from gpuselect.errors import InputError
-from gpuselect.estimate.network import Network, is_network, network_of
+from gpuselect.estimate.network import Network, is_network, is_two_stage, network_of
 from gpuselect.i18n import _
 from gpuselect.job import DEFAULT_DEADLINE_S, ServingJob, TrainingJob
 from gpuselect.names import resolve_model
@@ -55,6 +55,7 @@ class NetworkJob:
     request_rate: float | None
     optimizer_bytes: float  # per parameter
     max_count: int
+    tuned: bool = False  # as a vendor tunes it for MLPerf
 
     @property
     def unit(self) -> str:
@@ -167,17 +168,26 @@ def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note
     if network.generated and workload.output_tokens is None:
         text = _("{n:.0f} tokens written per sample").format(n=network.generated)
         notes.append(Note("default-lengths", text))
-    precision = workload.precision or (workload.weights if not training else None) or "fp16"
-    if precision == "fp16" and not (workload.precision or workload.weights):
+    if workload.tuned:
+        text = _("tuned as for a submission to MLPerf, kernels by hand: a default installation is slower")
+        notes.append(Note("vendor-tuned", text))
+    given = workload.precision or (None if training else workload.weights)
+    precision = given or "fp16"
+    if given is None:
         notes.append(Note("default-precision", _("16-bit arithmetic, fp32 on cards without it")))
+    if not training and is_two_stage(network.id):
+        text = _("one picture at a time: proposals of a two-stage detector pass through the host")
+        notes.append(Note("two-stage", text))
     job = NetworkJob(
         network=network, label=model.id, family=model.family, training=training, precision=precision,
-        precision_given=bool(workload.precision or workload.weights), batch=_batch(workload, training),
+        precision_given=given is not None,
+        batch=_batch(workload, network, training=training),
         global_batch=workload.global_batch, samples=_samples(workload, network, training, notes),
         deadline_s=workload.deadline or DEFAULT_DEADLINE_S, deadline_given=workload.deadline is not None,
         latency_s=workload.latency, request_rate=None if training else _rate(workload, network),
         optimizer_bytes=_optimizer_bytes(workload, network, training, notes),
         max_count=1 if workload.single_card else workload.max_count or (64 if training else 16),
+        tuned=bool(workload.tuned),
     )  # fmt: skip
     if training and not (job.batch or job.global_batch):
         text = _("{n} samples per accelerator and step, or as many as fit").format(n=CARD_BATCH[network.kind])
@@ -197,11 +207,11 @@ def _stated_notes(workload: Workload, model: Model) -> list[Note]:
     return notes
 
 
-def _batch(workload: Workload, training: bool) -> int | None:
-    """Samples per card; one request at a time where a latency bound or concurrency 1 says so."""
+def _batch(workload: Workload, network: Network, *, training: bool) -> int | None:
+    """Samples per card; one where concurrency 1 says so, or where the host takes them one by one."""
     if training:
         return workload.batch or workload.micro_batch
-    return workload.batch or workload.concurrency
+    return 1 if is_two_stage(network.id) else workload.batch or workload.concurrency
 
 
 def _rate(workload: Workload, network: Network) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,8 @@ def _grid(sites: Sequence[Site], inner: Sequence[int]) -> tuple[np.ndarray, np.n
 def _runtime(sites: Sequence[Site], index: np.ndarray) -> Runtime:
     """The runtimes of the sites as arrays."""
     found = [site.runtime for site in sites]
-    columns = {
-        key: np.array([getattr(item, key) for item in found])[index]
-        for key in ("compute", "operator_s", "eager", "element_bytes", "weight_bytes", "traffic")
-    }
+    names = [field.name for field in fields(Runtime)]
+    columns = {key: np.array([getattr(item, key) for item in found])[index] for key in names}
     return Runtime(**columns)
 
 

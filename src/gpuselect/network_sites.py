@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from gpuselect.calibration import Calibration, network_class
+import numpy as np
+
+from gpuselect.calibration import Calibration, network_class, serving_class
 from gpuselect.catalog import Accelerator, Framework, System
 from gpuselect.estimate.devices import device, peak_tflops
 from gpuselect.estimate.network import Network
@@ -18,7 +22,9 @@ from gpuselect.search import Site, site_counts
 # frameworks whose speed is calibrated as a runtime of its own, the fastest first; others are `other`
 RUNTIMES = {
     "tensorrt": "tensorrt", "deepstream": "tensorrt", "neuron": "neuron", "pytorch": "compiled",
-    "diffusers": "compiled",
+    "diffusers": "compiled", "torch-inductor": "compiled", "onnx-runtime": "compiled", "openvino": "compiled",
+    "xla": "compiled", "jax": "compiled", "optimum-habana": "compiled", "tensorflow": "tensorflow",
+    "tf-serving": "tensorflow", "transformers": "pytorch", "torchserve": "pytorch",
 }  # fmt: skip
 SUBSTITUTES = {"fp16": ("fp16", "bf16", "fp32"), "bf16": ("bf16", "fp16", "fp32"), "tf32": ("tf32", "fp32"),
                "fp32": ("tf32", "fp32")}  # fmt: skip
@@ -26,10 +32,12 @@ ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "int8": 1.0, "fp8": 1.0, "fp4": 0.5, 
 EVERY_COUNT = 16
 LAUNCHES = {  # the others run a graph
     "pytorch": "eager", "tensorflow": "eager", "compiled": "compiled", "vendor-tuned": "tuned",
-    "fastertransformer": "tuned",
+    "fastertransformer": "tuned", "neuron": "static",
 }  # fmt: skip
 HOST_LAUNCHES = frozenset({"eager", "compiled"})
 TUNED = "vendor-tuned"
+SUMS_16_BIT = frozenset({"tensorrt", TUNED})
+TENSOR_PRECISIONS = frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp4"})  # of the matrix units
 CONV_KINDS = frozenset({"cnn", "detector"})
 
 
@@ -51,12 +59,37 @@ def generation_of(accelerator: Accelerator) -> str:
     return accelerator.architecture.lower().replace(" ", "-")
 
 
+def power_density(accelerator: Accelerator) -> float:
+    """Power limit over the peak of the matrix units in 16 bit [W per TFLOP/s]; infinite without a limit.
+
+    Half the 8-bit rate stands for 16 bit where it is higher (GeForce halves the rate of 32-bit sums). Edge
+    modules have power modes of their own.
+    """
+    sixteen = max(peak_tflops(accelerator, "fp16") or 0.0, (peak_tflops(accelerator, "int8") or 0.0) / 2.0)
+    if accelerator.vendor != "nvidia" or accelerator.family == "edge" or not sixteen:
+        return math.inf
+    return float(accelerator.power_w or math.inf) / sixteen
+
+
+def power_share(*, need: Any, density: Any) -> Any:
+    """Share of its clock that a card holds under full load, from what the peak needs and what it has [W].
+
+    >>> round(float(power_share(need=1.0, density=1.0)), 2)
+    0.71
+    """
+    return 1.0 / np.sqrt(1.0 + (need / density) ** 2)
+
+
 def network_device(
     accelerator: Accelerator, system: System | None, *, network: Network, precision: str, training: bool,
-    calibration: Calibration,
+    calibration: Calibration, runtime: str = "",
 ) -> Device | None:  # fmt: skip
-    """The accelerator with the achieved rates of this kind of network."""
-    base = device(accelerator, system, precision=precision, serving=False, calibration=calibration)
+    """The accelerator with the achieved rates of this kind of network.
+
+    TensorRT sums 16-bit products in 16 bit: ResNet-152 exceeds the rate of 32-bit sums on RTX 3060.
+    """
+    multiplied = "fp16_acc16" if runtime in SUMS_16_BIT and precision == "fp16" else precision
+    base = device(accelerator, system, precision=multiplied, serving=False, calibration=calibration)
     if base is None:
         return None
     constants = calibration.network
@@ -70,19 +103,22 @@ def network_device(
         float(shares[network.kind]) * float(relative.get(precision, relative["fp8"]))
         * float(classes[network_class(accelerator)])
     )  # fmt: skip
+    if not training and precision in TENSOR_PRECISIONS:
+        need = float(constants.power_need.get(generation_of(accelerator), 0.0))
+        efficiency *= float(power_share(need=need, density=power_density(accelerator)))
     return replace(
         base, gemm_efficiency=efficiency * factor,
-        bandwidth_efficiency=float(constants.bandwidth_efficiency) * factor,
+        bandwidth_efficiency=float(constants.bandwidth_efficiency[serving_class(accelerator)]) * factor,
     )  # fmt: skip
 
 
 def inference_runtime(
-    name: str, precision: str, calibration: Calibration, *, kind: str, edge: bool = False
+    name: str, precision: str, calibration: Calibration, *, kind: str, edge: bool = False, fused: bool = True
 ) -> Runtime:
     """Constants of a runtime in a precision; `name` is a key of `network.runtime`.
 
-    On an edge module the processor takes longer per operator; eager convolutions launch their norm
-    and activation apart.
+    `fused`: attention keeps its scores on the chip, as PyTorch does since 2.0. On an edge module the
+    processor takes longer per operator; eager convolutions launch their norm and activation apart.
     """
     constants = calibration.network
     launch = LAUNCHES.get(name, "graph")
@@ -96,6 +132,7 @@ def inference_runtime(
         compute=float(constants.runtime[name]) * gain,
         operator_s=slower * per_operator, eager=launch in HOST_LAUNCHES,
         element_bytes=size, weight_bytes=size, traffic=float(constants.inference_traffic[launch]),
+        fused=float(fused), streams=name == TUNED,
     )  # fmt: skip
 
 
@@ -111,12 +148,14 @@ def training_runtime(
     if name == TUNED:
         factor *= float(constants.training_tuned.get(network.kind, 1.0))
     launches = float(constants.training_conv_operator) if network.kind in CONV_KINDS else 1.0
-    per_operator = launches * float(constants.training_operator_s)
+    graph = name == TUNED  # submissions capture the step in a CUDA graph: no host launches its kernels
+    launch = constants.operator_s["tuned"] if graph else constants.training_operator_s
+    per_operator = launches * float(launch)
     if network.kind == "rnn":  # time steps run inside one fused kernel
-        per_operator = float(constants.operator_s["recurrent"])
+        per_operator = float(constants.operator_s["training-recurrent"])
     size = 4.0 if precision in ("fp32", "tf32") else 2.0
     return Runtime(
-        compute=factor, operator_s=per_operator, eager=True, element_bytes=size,
+        compute=factor, operator_s=per_operator, eager=not graph, element_bytes=size,
         weight_bytes=size, traffic=float(constants.training_traffic[network.kind]) / factor,
     )  # fmt: skip
 
@@ -153,16 +192,17 @@ def network_site(
 ) -> Site | None:  # fmt: skip
     """The site of a network job, None when a figure is unknown."""
     precision = network_precision(accelerator, job)
+    engine, name = ("", "pytorch") if job.training else runtime_of(able)
+    name = TUNED if job.tuned else name
     found = network_device(
         accelerator, system, network=job.network, precision=precision, training=job.training,
-        calibration=calibration,
+        calibration=calibration, runtime="" if job.training else name,
     )  # fmt: skip
     if found is None:
         return None
     if job.training:
-        engine, runtime = "", training_runtime(job.network, precision, calibration)
+        runtime = training_runtime(job.network, precision, calibration, name=name)
     else:
-        engine, name = runtime_of(able)
         runtime = inference_runtime(
             name, precision, calibration, kind=job.network.kind, edge=accelerator.family == "edge"
         )

@@ -95,6 +95,12 @@ NOTES: Mapping[str, Explanation] = {
         "data/defaults.yaml, training_power_share and serving_power_share; docs/methodology.md, cost",
         "Give other shares in an overlay (defaults.yaml).",
     ),
+    "vendor-tuned": Explanation(
+        "The rate is that of a vendor's submission to MLPerf, with kernels written by hand for the network "
+        "and the card: an upper bound.",
+        "docs/methodology.md, networks of samples",
+        "Without --tuned the rate is that of a usual installation.",
+    ),
     "variant-assumed": Explanation(
         "A bare name of a card is read as its declared default variant.",
         "catalog entry: `default_for`", "Name the variant, for example h100-pcie-80gb.",

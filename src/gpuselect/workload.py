@@ -80,6 +80,7 @@ class Workload(BaseModel):
     batch: int | None = None
     image_size: int | None = None
     steps: int | None = None  # denoising steps of a diffusion model
+    tuned: bool | None = None  # a network as its vendor tunes it for MLPerf
     streams: int | None = None
     fps: float | None = None
     resolution: Resolution | None = None

@@ -245,7 +245,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "ttft": parse_latency, "tpot": parse_token_time, "latency": parse_latency,
     "percentile": _percentile, "arrivals": among("poisson", "bursty"), "prefix_hits": _part,
     "acceptance": _part, "drafted": partial(whole, high=64),
-    "batch": whole, "image_size": _image_size, "steps": whole,
+    "batch": whole, "image_size": _image_size, "steps": whole, "tuned": flag,
     "streams": parse_streams, "fps": _fps, "resolution": parse_resolution,
     "codec": partial(choice, words=_CODECS), "interval": partial(whole, low=0, high=1000),
     "fp64": flag, "flops": partial(positive, strip="flops?"), "bytes": parse_bytes,

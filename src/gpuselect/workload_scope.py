@@ -21,7 +21,7 @@ VIDEO = frozenset({"precision", "weights", "image_size", "latency", "streams", "
                    "load"})  # fmt: skip
 SCIENTIFIC = frozenset({"precision", "fp64", "flops", "bytes", "memory", "kernel", "exchange", "deadline"})
 TUNING = frozenset({"method", "lora_rank", "prefix_tokens", "host_memory"})
-SCOPED = TRAINING | SERVING | SAMPLE | VIDEO | SCIENTIFIC | TUNING | {"steps"}
+SCOPED = TRAINING | SERVING | SAMPLE | VIDEO | SCIENTIFIC | TUNING | {"steps", "tuned"}
 
 
 def keys_read(workload: Workload, job: Job) -> frozenset[str]:
@@ -41,10 +41,10 @@ def keys_read(workload: Workload, job: Job) -> frozenset[str]:
         case ServingJob():
             return SERVING
         case NetworkJob(training=True):
-            return RUN | SAMPLE
+            return RUN | SAMPLE | {"tuned"}
         case NetworkJob():
             writes = set() if job.network.generated else {"demand", "output_tokens"}
-            return ((LOAD | SAMPLE) - writes) | ({"steps"} if job.network.passes > 1 else set())
+            return ((LOAD | SAMPLE | {"tuned"}) - writes) | ({"steps"} if job.network.passes > 1 else set())
         case VideoJob():
             return VIDEO
         case _:

@@ -15,8 +15,9 @@ from gpuselect.estimate.hpc import run_time
 from gpuselect.estimate.network import Network, encoder_work, network_of
 from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
 from gpuselect.estimate.roofline import Device
-from gpuselect.estimate.vision import Runtime, inference_pace, training_pace
+from gpuselect.estimate.vision import Runtime, inference_pace, ring_bandwidth, training_pace
 from gpuselect.names import resolve_model
+from gpuselect.network_sites import power_density, power_share
 from gpuselect.readers.catalog import load_catalog
 
 RESNET = Network(
@@ -59,10 +60,79 @@ def test_work_of_one_sample(catalog: Catalog, model: str, keys: dict[str, int], 
 
 
 def test_denoising_repeats_the_pass(catalog: Catalog):
-    """Steps times guidance passes: 20 steps of SDXL are 40 passes of its denoiser."""
+    """A pass for each step, on two inputs where a prompt guides: they go through as one batch."""
     network = network_of(resolve_model("sdxl-base-1.0", catalog), steps=20)
-    assert network.passes == 40
+    assert (network.passes, network.guidance) == (20, 2)
     assert network.macs / 1e9 == pytest.approx(3380.6, rel=1e-3)
+
+
+def test_guidance_is_a_batch_of_two():
+    """Weights and launches are paid once for both inputs, arithmetic twice."""
+    one, two = (
+        inference_pace(network=replace(RESNET, guidance=n), device=CARD, runtime=GRAPH, batch=1, count=1)
+        for n in (1.0, 2.0)
+    )
+    assert two.compute == pytest.approx(2 * one.compute)
+    assert two.host == one.host
+    assert two.memory < 2 * one.memory
+
+
+def test_fused_attention_spares_the_scores(catalog: Catalog):
+    """ViT-B/16 writes 12 x 12 x 197^2 scores of 23.9 M elements; Swin has windows and none to spare."""
+    vit, swin = (network_of(resolve_model(name, catalog)) for name in ("vit-base-16", "swin-tiny"))
+    assert vit.spared_elements == pytest.approx(12 * 12 * 197**2, rel=0.05)
+    assert swin.spared_elements == 0
+    plain, fused = (
+        inference_pace(network=vit, device=CARD, runtime=replace(GRAPH, fused=share), batch=64, count=1)
+        for share in (0.0, 1.0)
+    )
+    assert fused.memory < 0.8 * plain.memory
+
+
+def test_a_recurrent_network_reads_its_weights_at_every_step(catalog: Catalog):
+    """Half the arithmetic of an LSTM is the product with its last state: a batch of 1 reuses no weight."""
+    network = network_of(resolve_model("rnn-t", catalog))
+    pace = inference_pace(network=network, device=CARD, runtime=GRAPH, batch=1, count=1)
+    assert pace.memory > network.macs / 2 * GRAPH.weight_bytes / CARD.bandwidth
+
+
+def test_batches_in_flight_hide_launches():
+    """Side by side, launches cost what a graph adds only where the device waits for them."""
+    deep = replace(RESNET, operators=2000.0)
+    alone, beside = (
+        inference_pace(network=deep, device=CARD, runtime=replace(GRAPH, streams=way), batch=256, count=1)
+        for way in (False, True)
+    )
+    assert beside.seconds < alone.seconds - 0.5 * beside.host
+    single = [
+        inference_pace(network=deep, device=CARD, runtime=replace(GRAPH, streams=way), batch=1, count=1)
+        for way in (False, True)
+    ]
+    assert single[0].seconds == single[1].seconds
+
+
+def test_no_kernel_exceeds_the_highest_share():
+    """Factors above one end at 0.9 of the peak."""
+    fast = replace(GRAPH, compute=3.0)
+    pace = inference_pace(network=RESNET, device=CARD, runtime=fast, batch=64, count=1)
+    assert pace.compute == pytest.approx(2 * 4.11e9 * 64 / (0.9 * 312e12))
+
+
+@pytest.mark.parametrize(
+    ("card", "least", "most"),
+    [("h100-sxm5-80gb", 0.6, 0.8), ("h100-pcie-80gb", 0.4, 0.5), ("a100-sxm4-80gb", 1.2, 1.4),
+     ("rtx-4090-24gb", 1.3, 1.4), ("jetson-agx-orin-64gb", float("inf"), float("inf")),
+     ("mi300x-192gb", float("inf"), float("inf"))],
+)  # fmt: skip
+def test_power_density(catalog: Catalog, card: str, least: float, most: float):
+    """Board power over the 16-bit peak: 700 W / 989 TFLOP/s; half of int8 for GeForce; not for modules."""
+    assert least <= power_density(catalog.accelerators[card]) <= most
+
+
+@given(st.floats(0.05, 5.0), st.floats(0.1, 10.0))
+def test_more_power_never_slows(need: float, density: float):
+    """The share of the clock grows with the power and stays below 1."""
+    assert 0 < power_share(need=need, density=density) <= power_share(need=need, density=2 * density) <= 1
 
 
 def test_a_decoder_is_no_network_of_samples(catalog: Catalog):
@@ -123,6 +193,13 @@ def test_a_training_pass_costs_three_forward_passes():
     """Arithmetic of a step: 6 MACs per sample at the achieved rate."""
     pace = training_pace(network=RESNET, device=CARD, runtime=EAGER, batch=256, count=1, **STEP)
     assert pace.compute == pytest.approx(6 * 4.11e9 * 256 / (312e12 * 0.5))
+
+
+@pytest.mark.parametrize(("count", "rate"), [(2, 300e9), (8, 20e9), (16, 20e9), (64, 12.5e9)])
+def test_the_slowest_hop_of_a_ring(count: int, rate: float):
+    """Pairs have a bridge, a node PCIe between them, machines the network."""
+    pairs = replace(CARD, domain=2, per_node=16, peer=20e9, network=12.5e9 / 16)
+    assert float(ring_bandwidth(pairs, count)) == rate
 
 
 def test_arrays_give_what_numbers_give():

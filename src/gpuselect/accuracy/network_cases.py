@@ -12,15 +12,20 @@ from gpuselect.calibration import Calibration
 from gpuselect.catalog import Accelerator, Catalog, Model
 from gpuselect.errors import InputError
 from gpuselect.estimate.devices import peak_tflops
-from gpuselect.estimate.network import Network, encoder_work, is_network, network_of
+from gpuselect.estimate.network import Network, encoder_work, is_network, is_two_stage, network_of
 from gpuselect.estimate.roofline import Device
 from gpuselect.network_job import CARD_BATCH
-from gpuselect.network_sites import network_device
+from gpuselect.network_sites import CONV_KINDS, TENSOR_PRECISIONS, network_device
+from gpuselect.units import TFLOP
 
 STEPS = re.compile(
     r"(\d+) (?:inference |denoising |sampling |ddim )?steps|(?:ddim|euler|pndm) (\d+)", re.IGNORECASE
 )
 SIZE = re.compile(r"image size (\d+)|(?:at|imgsz|input) (\d{3,4})\b", re.IGNORECASE)
+LENGTH = re.compile(r"sequence[- ]length\s*=?\s*(\d+)", re.IGNORECASE)
+INPUT_BOUND = ("data-loading bound", "input-bound", "input bound")
+MIG_ROW = re.compile(r"-mig-1g\.")  # submissions to MLPerf ran one slice, whatever the system holds
+CLIP_TOWER = re.compile(r"clip-vit-(base|large)-patch(\d+)", re.IGNORECASE)
 COUNTS = re.compile(r"([\d.]+) GMACs, ([\d.]+) M activations")
 BATCH_COLUMN = re.compile(r"batch column '(\d+(?:,\d{3})+)'")
 LONGEST_STEP_S = 600.0  # of a training step; a rate that means more is not in samples per second
@@ -35,12 +40,8 @@ MULTI_STREAM = 8  # samples per query: MLPerf inference rules since v2.0
 RUNTIME_WORDS = (
     ("neuron", ("neuron",)),
     ("fastertransformer", ("fastertransformer",)),
-    ("tensorrt", ("tensorrt", "trt")),
-    (
-        "compiled",
-        ("torch.compile", "stable-fast", "aitemplate", "oneflow", "xla", "jax", "habana", "onnxruntime",
-         "openvino"),
-    ),
+    ("tensorrt", ("tensorrt", "trt", "stable-fast", "aitemplate", "oneflow")),  # a graph of fused kernels
+    ("compiled", ("torch.compile", "xla", "jax", "habana", "onnxruntime", "openvino")),
     ("tensorflow", ("tensorflow",)),
     ("other", ("ixrt", "xtcl", "macart", "synapse")),
 )  # fmt: skip
@@ -76,6 +77,8 @@ def is_mlperf(row: Row) -> bool:
 def network_of_row(row: Row, catalog: Catalog, *, training: bool) -> Network:
     """The work of one sample: the catalog's counts, else the row's dimensions or stated counts."""
     notes, name = row.get("notes", ""), row.get("model_name", "")
+    tower = CLIP_TOWER.search(name) if "frames per second" in notes else None  # frames meet no text
+    name = f"vit-{tower[1]}-{tower[2]}" if tower else name
     model = model_of(name, catalog) or base_model_of(name, catalog)
     if model is not None and model.id in OPEN_SAMPLES and not training:
         raise Skip("sample-undefined", name)
@@ -92,11 +95,9 @@ def network_of_row(row: Row, catalog: Catalog, *, training: bool) -> Network:
             raise Skip("counts-missing", str(error)) from None
         return _stated_network(row, stated)
     if training and network.kind == "diffusion":
-        return replace(network, passes=1.0, once_macs=0.0)
+        return replace(network, passes=1.0, guidance=1.0, once_macs=0.0)
     if any(word in notes.lower() for word in ONE_STEP):
-        steps = _steps(row) or 1
-        passes = max(network.passes / (steps if steps > 1 else float(model.usual_steps or 50.0)), 1.0)
-        return replace(network, passes=round(passes), once_macs=0.0)
+        return replace(network, passes=1.0, once_macs=0.0)
     return network
 
 
@@ -135,6 +136,9 @@ def _image_size(row: Row, model: Model) -> float | None:
 
 def _length(row: Row, model: Model) -> int | None:
     length = int(number(row, "seq_len") or number(row, "input_len"))
+    said = LENGTH.search(row.get("notes", ""))
+    if not length and said:
+        length = int(said[1])
     if not length and is_mlperf(row) and model.family == "encoder" and "mode" in row:
         return MLPERF_LENGTH
     return length or None
@@ -152,7 +156,7 @@ def stated_precision(row: Row, accelerator: Accelerator, network: Network, *, tr
 
     MLPerf inference runs vision in int8 and BERT in int8 or, where the card has it, fp8; training in
     fp16 (feasibility study, section 12). "fp32" is TF32 in convolutions and in NVIDIA's training
-    containers; matrix products of PyTorch keep fp32 (its default since 1.12).
+    containers and in TensorRT; matrix products of PyTorch keep fp32 (its default since 1.12).
     """
     cell = row.get("compute_precision" if training else "weight_precision", "").lower().split("-")[0]
     notes = row.get("notes", "")
@@ -163,6 +167,8 @@ def stated_precision(row: Row, accelerator: Accelerator, network: Network, *, tr
     names = {"amp": "fp16", "float16": "fp16", "half": "fp16", "mixed": "fp16", "float32": "fp32",
              "int4": "fp16", "nf4": "fp16", "bnb": "fp16"}  # fmt: skip
     cell = names.get(cell, cell)
+    if not cell and "onnxruntime" in row.get("engine", "").lower():
+        cell = "fp32"  # it runs the precision of the file, which exporters write in fp32
     if not cell:
         cell = "int8" if is_mlperf(row) and not training else "fp16"
         if cell == "int8" and ("99.9" in notes or "rnnt" in notes):
@@ -170,7 +176,8 @@ def stated_precision(row: Row, accelerator: Accelerator, network: Network, *, tr
     order = {"fp32": ("tf32", "fp32"), "tf32": ("tf32", "fp32"), "bf16": ("bf16", "fp16", "fp32"),
              "fp16": ("fp16", "bf16", "fp32"), "int8": ("int8", "fp8", "fp16", "fp32"),
              "fp8": ("fp8", "fp16")}  # fmt: skip
-    if cell == "fp32" and not training and network.kind in MATRIX_KINDS and not is_mlperf(row):
+    plain = not training and not is_mlperf(row) and runtime_key(row) != "tensorrt"
+    if cell == "fp32" and plain and network.kind in MATRIX_KINDS:
         order["fp32"] = ("fp32",)
     found = next((p for p in order.get(cell, (cell,)) if peak_tflops(accelerator, p) is not None), None)
     if found is None:
@@ -181,15 +188,34 @@ def stated_precision(row: Row, accelerator: Accelerator, network: Network, *, tr
 def runtime_key(row: Row, *, training: bool = False) -> str:
     """Key of the runtime's constants."""
     engine = row.get("framework" if training else "engine", "")
-    if is_mlperf(row):
-        return "vendor-tuned"
     text = (engine or row.get("source_id", "")).lower()
+    if is_mlperf(row):
+        plain = not engine and "onnxruntime" in row.get("engine_version", "").lower()
+        return "compiled" if plain else "vendor-tuned"
     if "torch.compile" in row.get("notes", "") or ", compiled," in row.get("notes", ""):
         return "compiled"
     if not training and not engine and row.get("hardware", "").startswith("jetson"):
         return "tensorrt"  # what NVIDIA's pages on Jetson run
     words = TRAINING_WORDS if training else RUNTIME_WORDS
     return next((key for key, names in words if any(name in text for name in names)), "pytorch")
+
+
+FUSED_WORDS = ("xformers", "sdpa", "flash")
+PLAIN_WORDS = ("without xformers",)
+FUSED_SINCE = "2023-03"  # PyTorch 2.0: scaled_dot_product_attention, which timm and diffusers call
+LAGGING = ("transformers", "tensorflow")  # encoders of Transformers wrote their scores until 2024
+
+
+def attention_is_fused(row: Row, runtime: str) -> bool:
+    """True where the kernels of a row keep attention scores on the chip."""
+    text = f"{row.get('notes', '')} {row.get('engine', '')}".lower()
+    if any(word in text for word in PLAIN_WORDS):
+        return False
+    if runtime not in ("pytorch", "tensorflow") or any(word in text for word in FUSED_WORDS):
+        return True
+    date = row.get("date", "")
+    lagging = any(word in row.get("engine", "").lower() for word in LAGGING)
+    return date[:4] >= "2024" if lagging else date >= FUSED_SINCE
 
 
 def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: bool) -> Case:
@@ -200,11 +226,17 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
     found = network_device(
         accelerator, system_of_card(accelerator, catalog), network=network, precision=precision,
         training=training, calibration=calibration,
+        runtime="" if training else runtime_key(row),
     )  # fmt: skip
     if found is None:
         raise Skip("figures-missing", accelerator.id)
-    count = whole(row, "n_accel")
+    if is_mlperf(row) and row.get("mode") == "offline" and precision == "int8" and network.kind in CONV_KINDS:
+        extra = float(accelerator.dla_int8_tops or 0.0) * TFLOP  # offline runs on a module's DLAs as well
+        found = replace(found, peak=found.peak + extra)
+    count = 1 if MIG_ROW.search(row.get("hardware", "")) and is_mlperf(row) else whole(row, "n_accel")
     batch, assumed = _training_batch(row, network, count) if training else _batch(row, network)
+    if any(word in row.get("notes", "").lower() for word in INPUT_BOUND):
+        raise Skip("input-bound", row.get("row_id", ""))  # the rate of the loader, not of the cards
     if training and batch * count > LONGEST_STEP_S * number(row, "samples_per_s_total", math.inf):
         raise Skip("unit-doubtful", row["samples_per_s_total"])
     if network.kind == "rnn" and network.clip_seconds and is_mlperf(row) and not training:
@@ -212,6 +244,8 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
     if network.kind == "recsys" and is_mlperf(row) and not training:
         network = _query_of_pairs(network)
         batch /= PAIRS_PER_QUERY
+    if batch > 1 and not training and is_two_stage(network.id):
+        raise Skip("two-stage", network.id)
     cell = "compute_precision" if training else "weight_precision"
     return Case(
         accelerator=accelerator, network=network, device=_slice(row, accelerator, found), precision=precision,
@@ -220,11 +254,25 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
     )  # fmt: skip
 
 
+def check_peak(case: Case, rate: float) -> None:
+    """Skip a measured rate [samples/s of all cards] whose work the matrix units cannot do.
+
+    Then padding was left out, the input was smaller or the figure means something else.
+    """
+    network = case.network
+    work = 2.0 * (network.macs * network.passes * network.guidance + network.once_macs)
+    most = float(case.device.peak) * case.count
+    products = case.precision in TENSOR_PRECISIONS or network.kind in MATRIX_KINDS  # no Winograd there
+    if products and rate * work > most:
+        raise Skip("above-peak", f"{rate * work / most:.2f}")
+
+
 def _shorter(network: Network, share: float) -> Network:
     """The work of a shorter clip: everything is proportional to its length."""
     return replace(
         network, macs=network.macs * share, activations=network.activations * share,
         operators=network.operators * share, generated=network.generated * share,
+        recurrent_macs=network.recurrent_macs * share,
     )  # fmt: skip
 
 
@@ -233,7 +281,8 @@ def _query_of_pairs(network: Network) -> Network:
     factor = PAIRS_PER_QUERY
     return replace(
         network, macs=network.macs * factor, activations=network.activations * factor,
-        lookups=network.lookups * factor, pooled_bytes=network.pooled_bytes * factor,
+        spared_elements=network.spared_elements * factor, lookups=network.lookups * factor,
+        pooled_bytes=network.pooled_bytes * factor,
     )  # fmt: skip
 
 

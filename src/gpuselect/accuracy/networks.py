@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuselect.accuracy.network_cases import Case, case_of, is_mlperf, runtime_key
+from gpuselect.accuracy.network_cases import (
+    Case,
+    attention_is_fused,
+    case_of,
+    check_peak,
+    is_mlperf,
+    runtime_key,
+)
 from gpuselect.accuracy.network_memory_rows import inference_memory_gb, states_memory, training_memory_gb
 from gpuselect.accuracy.records import Row, Scored, Skip, Skipped, skipped
 from gpuselect.accuracy.rows import number, present
@@ -81,12 +88,13 @@ def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Sco
     if row.get("outcome", "ok") != "ok" or not metrics:
         raise Skip("no-metric")
     case = case_of(row, catalog, calibration, training=False)
+    check_peak(case, stated_rate(row, case))
     name = runtime_key(row)
     if "peak_mem_gb" in metrics and not states_memory(row, name):
         metrics.remove("peak_mem_gb")
     if not metrics:
         raise Skip("memory-preallocated", row.get("engine", ""))
-    pace = inference_pace_of(case, name, calibration)
+    pace = inference_pace_of(case, name, calibration, fused=attention_is_fused(row, name))
     rate, seconds = float(pace.rate), float(pace.seconds)
     if row.get("mode") == "server":
         rate *= SERVER_SHARE
@@ -104,13 +112,22 @@ def _inference(row: Row, catalog: Catalog, calibration: Calibration) -> list[Sco
     return [_scored(row, key, values[key], cut, case, interval) for key in metrics]
 
 
-def inference_pace_of(case: Case, runtime: str, calibration: Calibration) -> Pace:
+def stated_rate(row: Row, case: Case) -> float:
+    """Samples per second of all cards that a row of inference states, 0 where it states none."""
+    if "150 minutes of audio" in row.get("notes", ""):
+        return 0.0
+    rate, latency = number(row, "requests_or_images_per_s_total"), number(row, "latency_ms")
+    batches = case.count / case.split / latency * 1e3 if latency else 0.0
+    return batches if case.batch <= 1 and latency else rate or batches * case.batch
+
+
+def inference_pace_of(case: Case, runtime: str, calibration: Calibration, *, fused: bool = True) -> Pace:
     """The pace of an inference row with a runtime."""
     return inference_pace(
         network=share_of(case.network, case.split), device=case.device,
         runtime=inference_runtime(
             runtime, case.precision, calibration, kind=case.network.kind,
-            edge=case.accelerator.family == "edge",
+            edge=case.accelerator.family == "edge", fused=fused,
         ),
         batch=case.batch, count=case.count / case.split,
     )  # fmt: skip
@@ -120,6 +137,7 @@ def share_of(network: Network, cards: float) -> Network:
     """The part of a sample's work that each of several cards does; the operators stay."""
     return replace(
         network, macs=network.macs / cards, activations=network.activations / cards,
+        spared_elements=network.spared_elements / cards,
         dense_params=network.dense_params / cards, decoder_params=network.decoder_params / cards,
         once_macs=network.once_macs / cards,
     )  # fmt: skip

@@ -34,6 +34,9 @@ SKIP_REASONS: Mapping[str, str] = {
     "tail-latency": "Tail percentiles depend on arrivals and scheduling and are not predicted.",
     "technique-not-covered": "Speculative or multi-token decoding has no term in the model.",
     "figure-doubtful": "The page itself doubts the row's memory.",
+    "above-peak": "The rate needs more than the peak: padding was left out, or inputs were smaller.",
+    "input-bound": "The source says that loading the data limits the run: its rate is that of the loader.",
+    "two-stage": "A batch of a two-stage detector goes through the host picture by picture.",
     "unit-doubtful": "The rate of the row would mean a training step of many minutes: its unit is another.",
     "ttft-under-load": "Time to first token under load is queueing and is not predicted.",
 }

@@ -91,6 +91,7 @@ def _sample_helps() -> Mapping[str, str]:
         "family": _("What it is: cnn, detector, vit, encoder, diffusion-unet, rnn ..."),
         "image_size": _("Side of the input image in pixels: 224, 640."),
         "steps": _("Denoising steps of a diffusion model: 30."),
+        "tuned": _("A network as vendors tune it for MLPerf: an upper bound, not a default installation."),
         "streams": _("Camera streams to carry: 16, '16 cameras 1080p@25'."),
         "fps": _("Frames per second of a stream: 25."),
         "resolution": _("Size of a stream: 1080p, 1920x1080."),

@@ -23,6 +23,12 @@ def supports_bf16(accelerator: Accelerator) -> bool:
     return "bf16" in accelerator.dense_tflops or accelerator.vendor == "apple"
 
 
+def has_tf32(accelerator: Accelerator) -> bool:
+    """True for NVIDIA's cards from Ampere on: capability 8.0, at half the 16-bit rate on each of them."""
+    capability = accelerator.compute_capability_number or 0.0
+    return accelerator.vendor == "nvidia" and capability >= BF16_CAPABILITY
+
+
 def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
     """Dense peak of a compute precision [TFLOP/s], None where the card has none or it is unknown.
 
@@ -42,11 +48,11 @@ def peak_tflops(accelerator: Accelerator, precision: str) -> float | None:
         doubled = 2.0 if twice else 1.0
         sixteen = peak_tflops(accelerator, "fp16")
         return rates.get("fp16_acc16") or (doubled * sixteen if sixteen else None)
-    if precision in ("mxfp8", "fp8"):
-        return rates.get("fp8")
-    if precision in ("nvfp4", "mxfp4", "fp4"):
-        return rates.get("fp4")
-    return rates.get(precision)  # type: ignore[call-overload, no-any-return]
+    if precision == "tf32" and "tf32" not in rates and has_tf32(accelerator):
+        sixteen = peak_tflops(accelerator, "fp16")
+        return sixteen / 2.0 if sixteen else None
+    named = {"mxfp8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4"}.get(precision, precision)
+    return rates.get(named)  # type: ignore[call-overload, no-any-return]
 
 
 def usable_bytes(accelerator: Accelerator, calibration: Calibration) -> float | None:
@@ -134,6 +140,7 @@ def device(
         host_link=pcie,
         host_rate=float(host.desktop_rate if desktop else host.server_rate),
         host_shared=1 if desktop else per_node,
+        peer=pcie * peer_share(accelerator, calibration),
     )
 
 

@@ -29,8 +29,9 @@ class Network:
     """What one sample asks of an accelerator; counts are plain numbers, not millions.
 
     `macs`, `activations`, `operators`: multiply-accumulates, elements written and operators of one
-    forward pass. `passes` per sample: denoising steps times guidance. `once_macs` are spent once per
-    sample (text encoders, image decoder). `decoder_params` are read once per generated token.
+    forward pass. `passes` per sample: denoising steps, each on `guidance` inputs at once (with a prompt and
+    without). `once_macs` are spent once per sample (text encoders, image decoder). `decoder_params` are
+    read once per generated token.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Network:
     activations: float
     operators: float
     passes: float = 1.0
+    guidance: float = 1.0  # inputs of a pass: classifier-free guidance stacks them into one batch
     once_macs: float = 0.0
     dense_params: float = 0.0  # parameters outside embedding tables
     decoder_params: float = 0.0
@@ -51,6 +53,8 @@ class Network:
     clip_seconds: float = 0.0
     layers: float = 0.0  # of a transformer; 0 for convolutions
     score_elements: float = 0.0  # of its activations, attention scores, which fused kernels never write
+    spared_elements: float = 0.0  # of its activations, what fused kernels never write
+    recurrent_macs: float = 0.0  # of its macs, one step after another: each step reads its weights again
     decoded_pixels: float = 0.0  # of the picture that an image decoder makes
     text_params: float = 0.0  # of text encoders beside the network
     id: str = ""  # of the catalog model
@@ -100,6 +104,18 @@ def network_of(
     return replace(counted, id=model.id)
 
 
+TWO_STAGE = ("rcnn", "panoptic")
+
+
+def is_two_stage(name: str) -> bool:
+    """True for detectors whose proposals pass through the host picture by picture, by their catalog id.
+
+    >>> is_two_stage("mask-rcnn-r50-fpn-detectron2"), is_two_stage("retinanet-r50-fpn-detectron2")
+    (True, False)
+    """
+    return any(word in name for word in TWO_STAGE)
+
+
 USUAL_PIXELS = 640.0**2  # input of the usual detectors, where the catalog has no size
 
 
@@ -126,20 +142,25 @@ def _counted(
     factor, size = _scale(model, image_size=image_size, seq_len=seq_len)
     macs = float(model.gmacs_per_sample or 0.0) * 1e9 * factor
     activations = float(model.activations_m or 0.0) * 1e6 * factor or macs / MACS_PER_ACTIVATION[kind]
-    passes, once = 1.0, float(model.text_encoder_gmacs or 0.0)
+    passes, guidance, once = 1.0, 1.0, float(model.text_encoder_gmacs or 0.0)
     if kind == "diffusion":
-        passes = float(steps or model.usual_steps or USUAL_STEPS) * float(model.guidance_passes or 1.0)
+        passes = float(steps or model.usual_steps or USUAL_STEPS)
+        guidance = float(model.guidance_passes or 1.0)
         once += float(model.image_decoder_gmacs or 0.0) * factor
     params = float(model.params_b) * 1e9
     counted = Network(
         kind=kind, params=params, dense_params=params, macs=macs, activations=activations,
-        operators=float(model.operators or 0.0) or OPERATORS[kind], passes=passes, once_macs=once * 1e9,
-        size=size, pixels=float(image_size or model.image_size or 0.0) ** 2,
+        operators=float(model.operators or 0.0) or OPERATORS[kind], passes=passes, guidance=guidance,
+        once_macs=once * 1e9, recurrent_macs=RECURRENT_SHARE * macs if kind == "rnn" else 0.0, size=size,
+        pixels=float(image_size or model.image_size or 0.0) ** 2,
     )  # fmt: skip
     return _with_attention(counted, model)
 
 
+RECURRENT_SHARE = 0.5  # of an LSTM: the product with the last state is as large as that with the input
 LAYER_OPERATORS = {"vit": 6.0, "diffusion-dit": 10.5}  # linear layers and products of activations of a layer
+HEAD_WIDTH = 64.0  # of an attention head: Dosovitskiy 2020, table 1
+PLAIN_SCORES = (0.4, 1.5)  # of those of a plain transformer: windows and pyramids write other things
 LAYER_ELEMENTS = 10.0  # written by a layer per token and unit of width, without scores: 6 h and an FFN of 4 h
 PATCH = 16.0  # image pixels per token and side: an image decoder of 8, patches of 2
 UNET_MACS = 1550.0  # per element that is no score: counts of Stable Diffusion 1.5, 2 and XL, heads and levels
@@ -158,7 +179,8 @@ def _with_attention(network: Network, model: Model) -> Network:
     decoded = network.pixels if model.image_decoder_gmacs else 0.0
     network = replace(network, decoded_pixels=decoded, text_params=min(text, T5_PARAMS))
     if family == "diffusion-unet":
-        return replace(network, score_elements=max(network.activations - macs / UNET_MACS, 0.0))
+        scores = max(network.activations - macs / UNET_MACS, 0.0)
+        return replace(network, score_elements=scores, spared_elements=scores)
     layers = network.operators / LAYER_OPERATORS.get(family, float("inf"))
     if layers < 1.0:
         return network
@@ -171,7 +193,11 @@ def _with_attention(network: Network, model: Model) -> Network:
             return network
         width = _positive_root(12.0 * layers * tokens, 2.0 * layers * tokens**2, macs)
     others = LAYER_ELEMENTS * width * tokens * layers
-    return replace(network, layers=layers, score_elements=max(network.activations - others, 0.0))
+    scores = max(network.activations - others, 0.0)
+    plain = layers * width / HEAD_WIDTH * tokens**2
+    alike = PLAIN_SCORES[0] * plain <= scores <= PLAIN_SCORES[1] * plain
+    spared = scores if alike or family != "vit" else 0.0
+    return replace(network, layers=layers, score_elements=scores, spared_elements=spared)
 
 
 def _positive_root(a: float, b: float, c: float) -> float:
@@ -233,6 +259,7 @@ def _token_network(model: Model, *, seq_len: int | None, generated: int | None) 
         operators=operators, decoder_params=decoder, decoder_operators=decoder_operators,
         generated=tokens, size=_("{n:.0f} tokens").format(n=length), layers=layers,
         score_elements=layers * heads * length * length,
+        spared_elements=layers * heads * length * length,
     )  # fmt: skip
 
 
@@ -259,7 +286,8 @@ def _speech(model: Model, *, kind: str, generated: int | None) -> Network:
         operators=float(model.operators or 0.0) or ENCODER_OPERATORS * float(model.n_layers or 12.0),
         decoder_params=decoder, decoder_operators=DECODER_OPERATORS * depth,
         generated=float(generated or USUAL_TRANSCRIPT) if depth else 0.0,
-        layers=layers if scores else 0.0, score_elements=scores,
+        recurrent_macs=RECURRENT_SHARE * macs if kind == "rnn" else 0.0,
+        layers=layers if scores else 0.0, score_elements=scores, spared_elements=scores,
         size=_("{n:.0f} s of audio").format(n=clip), clip_seconds=clip,
     )  # fmt: skip
 
@@ -273,9 +301,10 @@ def _recommender(model: Model) -> Network:
     params, macs = float(model.params_b) * 1e9, float(model.gmacs_per_sample) * 1e9
     lookups = float(model.lookups_per_sample) * float(model.embedding_dim)
     pooled = float(model.embedding_tables or model.lookups_per_sample) * float(model.embedding_dim)
+    written = float(model.activations_m or 0.0) * 1e6 or lookups
     return Network(
         kind="recsys", params=params, dense_params=min(macs, params), macs=macs,
-        activations=float(model.activations_m or 0.0) * 1e6 or lookups,
+        activations=written, spared_elements=written,  # narrow layers stay in the cache
         operators=float(model.operators or 0.0) or OPERATORS["recsys"],
         lookups=lookups, pooled_bytes=pooled * POOLED_BYTES,
         size=_("{n:.0f} lookups").format(n=float(model.lookups_per_sample)),

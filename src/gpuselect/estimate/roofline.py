@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ class Device:
 
     Fields are numbers, or arrays with one element per candidate. `gemm_efficiency` is the best
     measured share of the dense peak times the sustained share; `link` is one way inside the fast
-    domain, `network` one way per accelerator across nodes [byte/s].
+    domain, `peer` between domains of one node, `network` one way per accelerator across nodes [byte/s].
     """
 
     peak: Any  # flop/s, precision of the multiplication
@@ -31,6 +32,7 @@ class Device:
     host_link: Any = float("inf")  # one way between card and host [byte/s]
     host_rate: Any = float("inf")  # traffic of an optimizer that the host of a node runs [byte/s]
     host_shared: Any = 1  # cards that share the host, however many of them a plan takes
+    peer: Any = math.inf
 
 
 def soft_max_time(*, compute: Any, memory: Any, overlap_loss: float = 0.3) -> Any:

@@ -16,6 +16,8 @@ from gpuselect.estimate.collectives import all_reduce, all_to_all
 from gpuselect.estimate.network import Network
 from gpuselect.estimate.roofline import Device, soft_max_time
 
+HIGHEST_SHARE = 0.9  # of a dense peak: no product in the rows reaches more
+STREAM_BATCH = 8  # MLPerf inference rules since v2.0: a query of multi-stream has eight samples
 OPTIMIZER_BYTES = 26.0  # per parameter: gradient, two states and master copy read, three written in fp32
 
 
@@ -25,7 +27,10 @@ class Runtime:
 
     `compute` multiplies the achieved rate, `operator_s` is the time per operator [s], `eager` says
     that the host launches operators one by one beside the device, `element_bytes` the size of an
-    activation, `weight_bytes` of a weight, `traffic` how often an element moves.
+    activation, `weight_bytes` of a weight, `traffic` how often an element moves, `fused` the
+    share of the spared elements that its kernels keep on the chip (1 with fused attention), `streams`
+    that batches larger than a query are in flight side by side, so that launches of one hide behind the
+    work of another.
     """
 
     compute: Any
@@ -34,6 +39,8 @@ class Runtime:
     element_bytes: Any
     weight_bytes: Any
     traffic: Any
+    fused: Any = 0.0
+    streams: Any = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +56,23 @@ class Pace:
     rate: Any  # samples per second of all cards
 
 
+def achieved_rate(device: Device, runtime: Runtime) -> Any:
+    """Rate of multiplications and additions [flop/s], never above the highest share of the peak."""
+    return device.peak * np.minimum(device.gemm_efficiency * runtime.compute, HIGHEST_SHARE)
+
+
 def pass_time(*, network: Network, device: Device, runtime: Runtime, batch: Any) -> tuple[Any, Any, Any]:
     """Compute, memory and host time of one forward pass of a batch on one card [s].
 
     compute = 2 MACs B / (peak * efficiency); memory = (B * activations * bytes * traffic + weights +
-    lookups) / bandwidth; host = operators * time per operator.
+    recurrent weights of every time step + lookups) / bandwidth; host = operators * time per operator.
     """
     bandwidth = device.bandwidth * device.bandwidth_efficiency
-    compute = 2.0 * network.macs * batch / (device.peak * device.gemm_efficiency * runtime.compute)
-    elements = network.activations * runtime.element_bytes * runtime.traffic * batch
-    memory = (elements + (network.dense_params + network.lookups * batch) * runtime.weight_bytes) / bandwidth
+    compute = 2.0 * network.macs * batch / achieved_rate(device, runtime)
+    written = network.activations - runtime.fused * network.spared_elements
+    elements = written * runtime.element_bytes * runtime.traffic * batch
+    read = network.dense_params + network.recurrent_macs + network.lookups * batch
+    memory = (elements + read * runtime.weight_bytes) / bandwidth
     return compute, memory, network.operators * runtime.operator_s
 
 
@@ -78,12 +92,13 @@ def inference_pace(
     Passes repeat the whole; tokens of a transcript or translation come one after another, each
     reading the decoder's weights once per batch. `request_s` is the fixed cost of a request [s].
     """
-    compute, memory, host = pass_time(network=network, device=device, runtime=runtime, batch=batch)
-    rate = device.peak * device.gemm_efficiency * runtime.compute
-    bandwidth = device.bandwidth * device.bandwidth_efficiency
-    one_pass = with_host(
-        device_time=soft_max_time(compute=compute, memory=memory), host=host, eager=runtime.eager
+    compute, memory, host = pass_time(
+        network=network, device=device, runtime=runtime, batch=batch * network.guidance
     )
+    rate = achieved_rate(device, runtime)
+    beside = np.logical_or(runtime.eager, np.logical_and(runtime.streams, batch > STREAM_BATCH))
+    bandwidth = device.bandwidth * device.bandwidth_efficiency
+    one_pass = with_host(device_time=soft_max_time(compute=compute, memory=memory), host=host, eager=beside)
     once = 2.0 * network.once_macs * batch / rate
     per_token = with_host(
         device_time=soft_max_time(
@@ -91,7 +106,7 @@ def inference_pace(
             memory=network.decoder_params * runtime.weight_bytes / bandwidth,
         ),
         host=network.decoder_operators * runtime.operator_s,
-        eager=runtime.eager,
+        eager=beside,
     )
     seconds = network.passes * one_pass + once + network.generated * per_token + request_s
     return Pace(
@@ -99,6 +114,13 @@ def inference_pace(
         memory=network.passes * memory, host=network.passes * host, communication=0.0 * seconds,
         rate=count * batch / seconds,
     )  # fmt: skip
+
+
+def ring_bandwidth(device: Device, count: Any) -> Any:
+    """One way through the slowest hop of a ring [byte/s]: domain, node (PCIe beyond a bridge), network."""
+    across = np.minimum(device.link, device.network * device.per_node)
+    inside = np.where(count <= device.per_node, np.minimum(device.link, device.peer), across)
+    return np.where(count <= device.domain, device.link, inside)
 
 
 def training_pace(
@@ -123,14 +145,11 @@ def training_pace(
     """
     forward, memory, host = pass_time(network=network, device=device, runtime=runtime, batch=batch)
     compute = 3.0 * forward
-    decoder = 6.0 * network.decoder_params * network.generated * batch / (
-        device.peak * device.gemm_efficiency * runtime.compute
-    )  # fmt: skip
+    decoder = 6.0 * network.decoder_params * network.generated * batch / achieved_rate(device, runtime)
     work = compute + decoder + memory
     step = accumulate * with_host(device_time=work, host=3.0 * host, eager=runtime.eager)
     step = step + OPTIMIZER_BYTES * network.dense_params / (device.bandwidth * device.bandwidth_efficiency)
-    inside = count <= np.maximum(device.domain, device.per_node)
-    bandwidth = np.where(inside, device.link, np.minimum(device.link, device.network * device.per_node))
+    bandwidth = ring_bandwidth(device, count)
     sync = all_reduce(
         size=network.dense_params * 2.0 * 2.0, ranks=count, bandwidth=bandwidth * link_efficiency
     )
