@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from gpuselect.advisor import estimate
+from gpuselect.errors import InputError
 from gpuselect.network_sites import RUNTIMES, runtime_of
 from gpuselect.readers.calibration import load_calibration, load_defaults
 from gpuselect.readers.catalog import load_catalog
@@ -69,3 +70,28 @@ def test_the_runtime_of_an_engine(engine, runtime):
     """Each has constants of its own."""
     assert runtime_of([catalog().frameworks[engine]]) == (engine, runtime)
     assert set(RUNTIMES.values()) <= set(calibration().network.runtime)
+
+
+def tuned(model, card, **keys):
+    """Fine-tuning of a network on one card."""
+    return answer(card, task="finetune", model=model, **keys)
+
+
+def test_adapters_of_a_network_need_less_than_full_fine_tuning():
+    """SDXL: adapters fit a card of 24 GB that full fine-tuning does not."""
+    assert tuned("sdxl-base-1.0", "rtx-4090", method="lora").state != "no"
+    assert tuned("sdxl-base-1.0", "rtx-4090", method="full").state == "no"
+
+
+def test_recomputation_is_found_for_a_network_of_layers():
+    """FLUX.1 with adapters fits 48 GB with its layers computed anew, and not with them kept."""
+    found = tuned("flux.1-dev", "rtx-a6000", method="lora")
+    assert found.state != "no"
+    assert found.option.plan.recompute
+    assert tuned("flux.1-dev", "rtx-a6000", method="lora", recompute="none").state == "no"
+
+
+def test_adapters_of_convolutions_are_refused():
+    """The sentence says which networks take which method."""
+    with pytest.raises(InputError, match="diffusion networks lora, others none"):
+        tuned("resnet-50", "rtx-4090", method="lora")

@@ -11,6 +11,7 @@ from gpuselect.catalog import Catalog, Model
 from gpuselect.decision import Note
 from gpuselect.errors import InputError
 from gpuselect.estimate.network import Network, is_network, is_two_stage, network_of
+from gpuselect.estimate.network_memory import ADAPTER_RANK, ADAPTER_SHARE
 from gpuselect.i18n import _
 from gpuselect.job import DEFAULT_DEADLINE_S, ServingJob, TrainingJob
 from gpuselect.names import resolve_model
@@ -33,6 +34,7 @@ CARD_BATCH = {  # samples per card and step in the published recipes that the me
 TOKEN_FAMILIES = ("encoder", "rnn")
 STATED_FAMILIES = ("cnn", "detector", "vit", "diffusion-unet", "diffusion-dit", *TOKEN_FAMILIES)
 UNITS = {"encoder": "requests", "rnn": "requests", "recsys": "requests"}
+ADAPTED_KINDS = ("vit", "encoder", "diffusion")  # networks whose linear layers take low-rank adapters
 SGD_KINDS = ("cnn", "detector")  # trained with momentum SGD by their authors; the others with AdamW
 
 
@@ -56,6 +58,7 @@ class NetworkJob:
     optimizer_bytes: float  # per parameter
     max_count: int
     tuned: bool = False  # as a vendor tunes it for MLPerf
+    trained_share: float = 1.0  # of the parameters: adapters train a hundredth or so
 
     @property
     def unit(self) -> str:
@@ -153,8 +156,6 @@ def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note
     """Resolve training or inference of a network of samples; the notes are its assumptions."""
     notes: list[Note] = []
     training = workload.task in ("pretrain", "finetune")
-    if workload.method in ("lora", "qlora"):
-        raise InputError(_("--method {m} is estimated for decoder models only").format(m=workload.method))
     network = network_of(
         model, image_size=workload.image_size, seq_len=workload.seq_len or workload.input_tokens,
         steps=None if training else workload.steps, generated=workload.output_tokens,
@@ -187,12 +188,28 @@ def network_job(workload: Workload, model: Model) -> tuple[NetworkJob, list[Note
         latency_s=workload.latency, request_rate=None if training else _rate(workload, network),
         optimizer_bytes=_optimizer_bytes(workload, network, training, notes),
         max_count=1 if workload.single_card else workload.max_count or (64 if training else 16),
-        tuned=bool(workload.tuned),
+        tuned=bool(workload.tuned), trained_share=_trained_share(workload, network, notes),
     )  # fmt: skip
     if training and not (job.batch or job.global_batch):
         text = _("{n} samples per accelerator and step, or as many as fit").format(n=CARD_BATCH[network.kind])
         notes.append(Note("default-batch", text))
     return job, notes
+
+
+def _trained_share(workload: Workload, network: Network, notes: list[Note]) -> float:
+    """Share of the parameters that are trained: low-rank adapters of transformers and diffusion networks."""
+    if workload.task != "finetune" or workload.method in (None, "full"):
+        return 1.0
+    if workload.method != "lora" or network.kind not in ADAPTED_KINDS:
+        text = _(
+            "--method {m} is not estimated for {model}: decoders take lora, qlora and prefix, transformers "
+            "and diffusion networks lora, others none"
+        )
+        raise InputError(text.format(m=workload.method, model=network.id))
+    share = min(ADAPTER_SHARE * (workload.lora_rank or ADAPTER_RANK) / ADAPTER_RANK, 1.0)
+    text = _("adapters of rank {r} hold {s:.2g} % of the parameters; no measured row confirms their time")
+    notes.append(Note("adapters-modelled", text.format(r=workload.lora_rank or ADAPTER_RANK, s=100 * share)))
+    return share
 
 
 def _stated_notes(workload: Workload, model: Model) -> list[Note]:

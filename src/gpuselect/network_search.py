@@ -25,7 +25,7 @@ from gpuselect.estimate.video import (
 )
 from gpuselect.estimate.vision import Pace, Runtime, inference_pace, training_pace
 from gpuselect.network_job import CARD_BATCH, HpcJob, NetworkJob, VideoJob
-from gpuselect.plan import Plan, take
+from gpuselect.plan import FULL, Plan, take
 from gpuselect.search import Found, Site, as_arrays, best_rows, candidates_of, nearest_misses
 from gpuselect.units import GIB
 
@@ -137,18 +137,22 @@ def search_network_training(
         index, count, batch, accumulate = index[whole], count[whole], batch[whole], accumulate[whole]
         if not len(index):
             return Found((), {}, {})
-    index, count, batch, accumulate = (np.concatenate([a, a]) for a in (index, count, batch, accumulate))
-    zero = np.repeat([0, 3], len(index) // 2)
-    kept = (zero == 0) | (count > 1)
-    if pins and "zero_stage" in pins:
-        kept = zero == pins["zero_stage"]
-    index, count, batch, accumulate, zero = (a[kept] for a in (index, count, batch, accumulate, zero))
+    pins = pins or {}
+    levels = [pins["recompute"]] if "recompute" in pins else [0, FULL]
+    choices = [(z, r) for z in (0, 3) for r in (levels if job.network.layers else [0])]
+    rows = len(index)
+    index, count, batch, accumulate = (np.tile(a, len(choices)) for a in (index, count, batch, accumulate))
+    zero, recompute = (np.repeat(column, rows) for column in zip(*choices, strict=True))
+    kept = zero == pins["zero_stage"] if "zero_stage" in pins else (zero == 0) | (count > 1)
+    index, count, batch, accumulate, zero, recompute = (
+        a[kept] for a in (index, count, batch, accumulate, zero, recompute)
+    )
     constants = calibration.network
     memory = network_training_memory(
         network=job.network, batch=batch, count=count, sharded=np.where(zero == 3, count, 1),
         precision=job.precision, optimizer_bytes=job.optimizer_bytes,
-        saved_copies=constants.saved_copies(job.network.kind),
-        context_bytes=float(constants.context_gib) * GIB,
+        saved_copies=constants.saved_copies(job.network.kind), trained_share=job.trained_share,
+        recompute=recompute > 0, context_bytes=float(constants.context_gib) * GIB,
     )  # fmt: skip
 
     def work(fits: np.ndarray) -> tuple[Pace, np.ndarray, np.ndarray]:
@@ -157,11 +161,15 @@ def search_network_training(
             runtime=_runtime(sites, index[fits]), batch=batch[fits], count=count[fits],
             accumulate=accumulate[fits], sharded=zero[fits] == 3,
             link_efficiency=float(constants.link_efficiency), overlap=float(constants.overlap),
-            scale_loss=float(constants.scale_loss),
+            scale_loss=float(constants.scale_loss), trained_share=job.trained_share,
+            recompute=recompute[fits] > 0,
         )  # fmt: skip
         return pace, -pace.rate, np.ones(len(pace.seconds), dtype=bool)
 
-    plan = _plan(count, dp=count, zero_stage=zero, micro_batch=batch, grad_accum=accumulate.astype(np.int64))
+    plan = _plan(
+        count, dp=count, zero_stage=zero, recompute=recompute, micro_batch=batch,
+        grad_accum=accumulate.astype(np.int64),
+    )  # fmt: skip
     return _found(index, plan, memory, _usable(sites, index, reserve), work)
 
 

@@ -95,6 +95,11 @@ NOTES: Mapping[str, Explanation] = {
         "data/defaults.yaml, training_power_share and serving_power_share; docs/methodology.md, cost",
         "Give other shares in an overlay (defaults.yaml).",
     ),
+    "adapters-modelled": Explanation(
+        "Low-rank adapters on a network of samples: the base is frozen in 16 bit, gradients of its weights "
+        "are not computed. Memory is held against a few measured rows, time against none.",
+        "docs/methodology.md, networks of samples", "--lora-rank, or --method full.",
+    ),
     "vendor-tuned": Explanation(
         "The rate is that of a vendor's submission to MLPerf, with kernels written by hand for the network "
         "and the card: an upper bound.",

@@ -42,7 +42,8 @@ class Training:
             batch=float(self.plan.micro_batch), count=float(self.plan.count),
             accumulate=float(self.plan.grad_accum), sharded=int(self.plan.zero_stage) == 3,
             link_efficiency=float(constants.link_efficiency), overlap=float(constants.overlap),
-            scale_loss=float(constants.scale_loss),
+            scale_loss=float(constants.scale_loss), trained_share=self.job.trained_share,
+            recompute=bool(self.plan.recompute),
         )  # fmt: skip
 
     def need(self, precision: str = "") -> float:
@@ -52,7 +53,8 @@ class Training:
             network=self.job.network, batch=float(self.plan.micro_batch), count=count,
             sharded=count if int(self.plan.zero_stage) == 3 else 1.0,
             precision=precision or self.site.precision, optimizer_bytes=self.job.optimizer_bytes,
-            saved_copies=constants.saved_copies(self.job.network.kind),
+            saved_copies=constants.saved_copies(self.job.network.kind), trained_share=self.job.trained_share,
+            recompute=bool(self.plan.recompute),
             context_bytes=float(constants.context_gib) * GIB,
         )  # fmt: skip
         return float(memory.total)

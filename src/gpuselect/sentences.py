@@ -53,7 +53,12 @@ def _serving(job: ServingJob) -> str:
 def _network(job: NetworkJob) -> str:
     size = f" ({job.network.size})" if job.network.size else ""
     if job.training:
-        return _("Training {label}{size} on {n} samples, {precision}").format(
+        said = (
+            _("Training {label}{size} on {n} samples, {precision}")
+            if job.trained_share == 1.0
+            else _("Training adapters of {label}{size} on {n} samples, {precision}")
+        )
+        return said.format(
             label=job.label, size=size, n=format_count(job.samples, digits=4), precision=job.precision
         )
     text = _("Serving {label}{size}, {precision}").format(label=job.label, size=size, precision=job.precision)

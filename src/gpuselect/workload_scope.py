@@ -41,7 +41,9 @@ def keys_read(workload: Workload, job: Job) -> frozenset[str]:
         case ServingJob():
             return SERVING
         case NetworkJob(training=True):
-            return RUN | SAMPLE | {"tuned"}
+            tuning = {"method", "lora_rank"} if job.trained_share < 1.0 else set()
+            again = {"recompute"} if job.network.layers else set()
+            return RUN | SAMPLE | tuning | again | {"tuned"}
         case NetworkJob():
             writes = set() if job.network.generated else {"demand", "output_tokens"}
             return ((LOAD | SAMPLE | {"tuned"}) - writes) | ({"steps"} if job.network.passes > 1 else set())

@@ -249,3 +249,16 @@ def test_a_code_takes_the_longer_of_arithmetic_and_traffic(flops: float, traffic
     assert run.seconds == pytest.approx(max(run.compute, run.memory))
     twice = run_time(flops=2 * flops, traffic=2 * traffic, **constants)
     assert twice.seconds == pytest.approx(2 * run.seconds)
+
+
+def test_adapters_cost_two_passes_and_recomputation_one_more():
+    """Of three passes the gradients of the weights fall away; recomputation adds a forward pass."""
+    pace = {
+        (share, again): float(training_pace(
+            network=RESNET, device=CARD, runtime=EAGER, batch=256, count=1, trained_share=share,
+            recompute=again, **STEP,
+        ).compute)
+        for share in (1.0, 0.01) for again in (False, True)
+    }  # fmt: skip
+    assert pace[0.01, False] / pace[1.0, False] == pytest.approx(2.01 / 3)
+    assert pace[1.0, True] / pace[1.0, False] == pytest.approx(4 / 3)

@@ -13,14 +13,17 @@ from gpuselect.accuracy.training_memory import FLASH_SINCE
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.estimate.network import Network
-from gpuselect.estimate.network_memory import network_inference_memory, network_training_memory
+from gpuselect.estimate.network_memory import (
+    ADAPTER_SHARE,
+    network_inference_memory,
+    network_training_memory,
+)
 from gpuselect.network_job import SGD_KINDS
 from gpuselect.network_sites import inference_runtime
 from gpuselect.units import GB, GIB
 
 BATCH = {"micro_batch", "global_batch", "batch_or_concurrency"}  # without one a row says nothing of memory
 ADAPTERS = ("lora", "qlora")
-ADAPTER_SHARE = 0.01  # of the parameters: ranks of 8 to 64 on layers of 1000 to 4000 units
 BUILDERS = ("tensorrt", "other")  # engines that claim memory ahead: workspaces of their builder, pools
 EAGER = "pytorch"  # its allocator holds a little more than the tensors that are counted
 OWN_COUNT = ("diffusers",)  # engines whose pages print the peak of the allocator, without the driver's share

@@ -18,6 +18,8 @@ WIDE = ("fp32", "tf32")
 WIDE_WEIGHT_BYTES = 4.0
 CAST_BYTES = 2.0  # copy of a weight that autocast keeps until it has been used
 GRADIENT_BYTES = 4.0
+ADAPTER_SHARE = 0.01  # of the parameters, at the usual rank: layers of 1000 to 4000 units
+ADAPTER_RANK = 16
 FROZEN_BYTES = 2.0  # text encoders that stand by
 # bytes that a transformer layer keeps per element that it writes: 32, 40 and 64 h over 10 h (block of ViT)
 LAYER_BYTES = {"pure": 3.2, "mixed": 4.0, "wide": 6.4}
@@ -71,7 +73,7 @@ def network_inference_memory(
 def network_training_memory(
     *, network: Network, batch: Any, count: Any, sharded: Any, precision: str, optimizer_bytes: Any,
     saved_copies: Any, context_bytes: Any, trained_share: float = 1.0, states: str = "",
-    recompute: bool = False, fused: bool = True,
+    recompute: Any = False, fused: bool = True,
 ) -> Memory:  # fmt: skip
     """The largest phase of a data-parallel step [B]: the loss, or the last of the backward pass.
 
@@ -91,7 +93,7 @@ def network_training_memory(
     buckets = np.where((np.asarray(count) > 1) & (np.asarray(sharded) == 1), gradients, 0.0)
     cast = CAST_BYTES * held if states == "mixed" and not frozen else 0.0
     kept, first = _kept_per_sample(network, states, saved_copies, recompute=recompute)
-    kept += 0.0 if fused or recompute else SCORE_BYTES[states] * network.score_elements
+    kept += 0.0 if fused else np.where(recompute, 0.0, SCORE_BYTES[states] * network.score_elements)
     loss, end = kept * batch + cast, first * batch + gradients
     late = np.asarray(end > loss)
     return Memory(
@@ -105,15 +107,16 @@ def network_training_memory(
     )  # fmt: skip
 
 
-def _kept_per_sample(network: Network, states: str, saved_copies: Any, *, recompute: bool) -> tuple[Any, Any]:
-    """Bytes that one sample keeps: at the loss, and when the backward pass reaches the first layers."""
+def _kept_per_sample(network: Network, states: str, saved_copies: Any, *, recompute: Any) -> tuple[Any, Any]:
+    """Bytes that one sample keeps: at the loss, and when the backward pass reaches the first layers.
+
+    With recomputation the layers of a transformer keep their inputs, and the one at work everything.
+    """
     written = unfused_elements(network)
     if not network.layers:
         kept = written * (4.0 if states == "wide" else 2.0) * saved_copies
         return kept, CONV_FIRST_SHARE * kept
     kept = written * LAYER_BYTES[states]
     one = kept / network.layers
-    if recompute:
-        inputs = written / LAYER_ELEMENTS * (2.0 if states == "pure" else 4.0)
-        return inputs + one, inputs / network.layers + one
-    return kept, one
+    inputs = written / LAYER_ELEMENTS * (2.0 if states == "pure" else 4.0)
+    return np.where(recompute, inputs + one, kept), np.where(recompute, inputs / network.layers + one, one)

@@ -135,29 +135,34 @@ def training_pace(
     link_efficiency: Any,
     overlap: Any,
     scale_loss: Any,
+    trained_share: float = 1.0,
+    recompute: Any = False,
 ) -> Pace:
     """Time of one optimizer step and throughput of `count` data-parallel cards.
 
-    A training pass costs three forward passes of arithmetic (forward, gradient of the input, gradient
-    of the weights); `runtime.traffic` counts all movements of an element. Gradients are reduced in the
-    shadow of the backward pass up to `overlap` of the step; embedding tables are sharded and
-    exchanged by an all-to-all of their rows.
+    A training pass costs three forward passes of arithmetic (forward, gradient of the input, gradient of
+    the weights, the last for the `trained_share` of them only), four with full recomputation;
+    `runtime.traffic` counts all movements of an element. Gradients are reduced in the shadow of the
+    backward pass up to `overlap` of the step; embedding tables are sharded and exchanged by an all-to-all
+    of their rows.
     """
     forward, memory, host = pass_time(network=network, device=device, runtime=runtime, batch=batch)
-    compute = 3.0 * forward
-    decoder = 6.0 * network.decoder_params * network.generated * batch / achieved_rate(device, runtime)
+    passes = 2.0 + trained_share + np.where(recompute, 1.0, 0.0)
+    compute, memory = passes * forward, passes / 3.0 * memory
+    decoder = (
+        2.0 * passes * network.decoder_params * network.generated * batch / achieved_rate(device, runtime)
+    )
     work = compute + decoder + memory
     step = accumulate * with_host(device_time=work, host=3.0 * host, eager=runtime.eager)
-    step = step + OPTIMIZER_BYTES * network.dense_params / (device.bandwidth * device.bandwidth_efficiency)
+    trained = trained_share * network.dense_params
+    step = step + OPTIMIZER_BYTES * trained / (device.bandwidth * device.bandwidth_efficiency)
     bandwidth = ring_bandwidth(device, count)
-    sync = all_reduce(
-        size=network.dense_params * 2.0 * 2.0, ranks=count, bandwidth=bandwidth * link_efficiency
-    )
+    sync = all_reduce(size=trained * 2.0 * 2.0, ranks=count, bandwidth=bandwidth * link_efficiency)
     rows = all_to_all(
         size=2.0 * network.pooled_bytes * batch * accumulate, ranks=count,
         bandwidth=bandwidth * link_efficiency,
     )  # fmt: skip
-    gathers = np.where(sharded, accumulate, 0.0) * sync  # ZeRO-3: two gathers a pass, as much as a sync
+    gathers = np.where(sharded, accumulate, 0.0) * sync / trained_share  # ZeRO-3: two a pass, of all weights
     exposed = np.maximum(sync + gathers - overlap * step, 0.0) + rows
     seconds = (step + exposed) * (1.0 + scale_loss * np.log2(np.maximum(count, 1)))
     return Pace(
