@@ -333,4 +333,4 @@ def _quantity(quantity: Quantity, unit: str) -> str:
     """A figure with its place, method and year."""
     about = [quantity.place.upper() if len(quantity.place) < 6 else quantity.place, quantity.method]
     text = _(", ").join(part for part in [*map(_, about), quantity.year] if part)
-    return f"{quantity.value:.3g} {unit}".strip() + f" ({text})"
+    return _("{text} ({about})").format(text=f"{quantity.value:.3g} {unit}".strip(), about=text)

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from gpuselect.catalog import Catalog, Framework
 from gpuselect.comparison import Cell, Comparison, Row, with_ratios
 from gpuselect.framework_choice import vendors_open
-from gpuselect.i18n import _, labelled
+from gpuselect.i18n import N_, _, labelled
 from gpuselect.provenance import Fact, Figure
+
+OF_SUPPORT = (N_("community"), N_("experimental"))  # how far, where it is not full
 
 
 def compare_frameworks(frameworks: Sequence[Framework], catalog: Catalog) -> Comparison:
@@ -44,7 +46,10 @@ def _traits() -> tuple[tuple[str, str, Callable[[Framework], str | Figure | Fact
 
 def _supported(traits: dict[str, Fact]) -> str:
     """Keys, with what is not full support in brackets."""
-    return _(", ").join(key if how == "yes" else f"{key} ({how})" for key, how in traits.items())
+    return _(", ").join(
+        key if how == "yes" else _("{text} ({about})").format(text=key, about=_(how))
+        for key, how in traits.items()
+    )
 
 
 def _row(

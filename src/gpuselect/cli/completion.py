@@ -188,8 +188,8 @@ _SPECIAL: Mapping[str, Callable[[], Iterable[str]]] = {
 def literals(name: str) -> list[str]:
     """The words that a key of the workload may be, where they are few.
 
-    >>> literals("method")
-    ['full', 'lora', 'qlora']
+    >>> literals("codec")
+    ['h264', 'h265', 'av1']
     """
     from gpuselect.workload import Workload
 
