@@ -93,6 +93,12 @@ def test_exllama_generations_are_apart():
     assert [engine_id({"engine": name}) for name in names] == ["exllamav2", "exllamav2", "exllamav3"]
 
 
+def test_awq_alone_fuses_nothing():
+    """AutoAWQ runs module by module as Transformers does, unless the row says that its modules are fused."""
+    assert engine_id({"engine": "AutoAWQ"}) == "transformers"
+    assert engine_id({"engine": "autoawq", "notes": "AWQ GEMM kernels, fused modules"}) == "autoawq"
+
+
 def test_a_size_that_repeats_the_name_is_rounded(catalog):
     """A row that says 4 of Qwen3.5-4B means the model of 4.66; without that reading it is another model."""
     row = {"model_name": "Qwen3.5-4B", "params_b": "4"}

@@ -54,6 +54,8 @@ def engine_id(row: Row) -> str:
     engine = next((engine for word, engine in ENGINE_IDS.items() if word in name), name)
     if engine == "tensorrt-llm" and (row.get("engine_version", "").startswith("0.") or "nim" in name):
         return "tensorrt-llm-compiled"
+    if engine == "autoawq" and "fused" not in row.get("notes", "").lower():
+        return "transformers"  # its modules one by one, as any other of that library
     return engine
 
 
