@@ -43,6 +43,7 @@ ACCURACY_HEAD = """\
 SLICES = {
     "training dense": "training throughput, dense models",
     "training moe": "training throughput, mixtures of experts",
+    "training recurrent": "training throughput, Transformer-XL",
     "training lora": "LoRA throughput",
     "training qlora": "QLoRA throughput",
     "serving decode b1": "decode of one stream",

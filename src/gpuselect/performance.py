@@ -24,6 +24,7 @@ from gpuselect.units import DAYS, GIB, TFLOP
 from gpuselect.video_sites import decoders_of, dla_gain
 
 TIGHT_STREAMS = 0.9  # feasibility study, section 8: a tenth of the capacity is kept free
+RECURRENT = "transformer-xl"  # a decoder of its own kind: its measured rows scatter more
 MOST_STREAMS = 1e5  # a larger limit is none
 MEASURED_PIPELINES = ("deepstream", "tensorrt")
 
@@ -46,7 +47,8 @@ def training_performance(
     known = covered(site.accelerator, calibration)
     adapter = job.method in ADAPTERS
     own = "lora" if job.method == "prefix" else job.method  # nobody measured it
-    kind = "moe" if job.shape.n_experts else own if adapter else "dense"
+    plain = "recurrent" if job.label.startswith(RECURRENT) else "dense"
+    kind = "moe" if job.shape.n_experts else own if adapter else plain
     quantiles = calibration.quantiles[f"training-{kind if known or adapter else 'uncovered'}"]
     seconds, count = float(step.total), float(candidate.plan.count)
     step_tokens = float(job.global_batch * job.seq_len)

@@ -372,3 +372,16 @@ def test_every_skip_code_has_a_sentence():
     assert len(used) > 15
     assert used - set(SKIP_REASONS) == set()
     assert all(sentence.endswith(".") for sentence in SKIP_REASONS.values())
+
+
+def test_transformer_xl_is_a_slice_of_its_own():
+    """Attention over a memory: two publishers of one benchmark differ more than other decoders."""
+    catalog, calibration = load_catalog(), load_calibration()
+    row = {"row_id": "x", "source_id": "s", "model_name": "transformer-xl-base", "hardware": "a100-sxm4-40gb",
+           "n_accel": "1", "micro_batch": "32", "method": "pretrain", "compute_precision": "fp16",
+           "framework": "PyTorch", "tokens_per_s_per_accel": "40000", "date": "2021"}  # fmt: skip
+    found = predict_training(row, catalog, calibration)
+    assert {scored.slice for scored in found} == {"training recurrent"}
+    assert {scored.interval for scored in found} <= {"training-recurrent", "training-uncovered"}
+    wide, dense = calibration.quantiles["training-recurrent"], calibration.quantiles["training-dense"]
+    assert wide.low < dense.low < dense.high < wide.high

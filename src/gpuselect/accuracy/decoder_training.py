@@ -52,8 +52,12 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """Name of the slice: dense, moe, lora or qlora."""
-        return "moe" if self.shape.n_experts else self.method if self.method in ADAPTERS else "dense"
+        """Name of the slice: dense, moe, lora, qlora, or recurrent (Transformer-XL)."""
+        if self.shape.n_experts:
+            return "moe"
+        if self.method in ADAPTERS:
+            return self.method
+        return "recurrent" if float(self.way.span) > 1.0 else "dense"
 
     @property
     def step_tokens(self) -> float:
