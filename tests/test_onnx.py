@@ -143,7 +143,7 @@ def test_a_network_by_its_counts_answers_as_the_one_of_the_catalog():
             for model in (STATED, {"model": "resnet-50"})
         ]  # fmt: skip
         own, known = (answer.option.performance["images_per_s"].value for answer in answers)
-        assert own == pytest.approx(known, rel=0.15)  # which has a factor of its own
+        assert own == pytest.approx(known, rel=0.3)  # which has a factor of its own, in training 1.2
         assert "stated-network" in [note.code for note in answers[0].assumptions]
 
 

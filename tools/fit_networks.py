@@ -226,7 +226,9 @@ def problem_of(found: Sequence[Observation], *, training: bool) -> Problem:
         accumulate=np.array([o.accumulate for o in found]), factor=np.array([o.factor for o in found]),
         hosts=np.array([o.hosts for o in found]), fused=np.array([o.fused for o in found]),
         density=np.array([
-            power_density(o.case.accelerator) if o.case.precision in TENSOR_PRECISIONS else np.inf
+            power_density(o.case.accelerator)
+            if o.case.precision in TENSOR_PRECISIONS and not o.case.slice_alone
+            else np.inf
             for o in found
         ]),
         measured=np.array([o.rate for o in found]), classes={

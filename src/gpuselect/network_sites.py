@@ -82,11 +82,12 @@ def power_share(*, need: Any, density: Any) -> Any:
 
 def network_device(
     accelerator: Accelerator, system: System | None, *, network: Network, precision: str, training: bool,
-    calibration: Calibration, runtime: str = "",
+    calibration: Calibration, runtime: str = "", full_load: bool = True,
 ) -> Device | None:  # fmt: skip
     """The accelerator with the achieved rates of this kind of network.
 
-    TensorRT sums 16-bit products in 16 bit: ResNet-152 exceeds the rate of 32-bit sums on RTX 3060.
+    `full_load`: all of its units work, so that its power limit binds. TensorRT sums 16-bit products in 16
+    bit: ResNet-152 exceeds the rate of 32-bit sums on RTX 3060.
     """
     multiplied = "fp16_acc16" if runtime in SUMS_16_BIT and precision == "fp16" else precision
     base = device(accelerator, system, precision=multiplied, serving=False, calibration=calibration)
@@ -103,7 +104,7 @@ def network_device(
         float(shares[network.kind]) * float(relative.get(precision, relative["fp8"]))
         * float(classes[network_class(accelerator)])
     )  # fmt: skip
-    if not training and precision in TENSOR_PRECISIONS:
+    if full_load and not training and precision in TENSOR_PRECISIONS:
         need = float(constants.power_need.get(generation_of(accelerator), 0.0))
         efficiency *= float(power_share(need=need, density=power_density(accelerator)))
     return replace(

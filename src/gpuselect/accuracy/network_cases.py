@@ -67,6 +67,7 @@ class Case:
     count: int
     split: float  # cards that share one sample: context or tensor parallel
     assumed: bool
+    slice_alone: bool = False  # one MIG slice of an idle card, whose power limit does not bind
 
 
 def is_mlperf(row: Row) -> bool:
@@ -225,8 +226,8 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
     precision = stated_precision(row, accelerator, network, training=training)
     found = network_device(
         accelerator, system_of_card(accelerator, catalog), network=network, precision=precision,
-        training=training, calibration=calibration,
-        runtime="" if training else runtime_key(row),
+        training=training, calibration=calibration, runtime="" if training else runtime_key(row),
+        full_load="-mig-" not in row.get("hardware", ""),
     )  # fmt: skip
     if found is None:
         raise Skip("figures-missing", accelerator.id)
@@ -250,7 +251,7 @@ def case_of(row: Row, catalog: Catalog, calibration: Calibration, *, training: b
     return Case(
         accelerator=accelerator, network=network, device=_slice(row, accelerator, found), precision=precision,
         batch=batch, count=count, split=1.0 if training else _split(row, count, batch),
-        assumed=assumed or not row.get(cell),
+        assumed=assumed or not row.get(cell), slice_alone="-mig-" in row.get("hardware", ""),
     )  # fmt: skip
 
 
