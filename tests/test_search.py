@@ -28,12 +28,12 @@ from gpuselect.search import (
     TIGHT_PENALTY,
     Found,
     Site,
-    _max_tp,
     method_of,
-    search_serving,
     search_training,
     site_counts,
+    widest_tp,
 )
+from gpuselect.serving_search import search_serving
 from gpuselect.units import GIB
 from gpuselect.workload import Workload, pins
 
@@ -84,7 +84,7 @@ def brute_force(site: Site, job: TrainingJob, workload: Workload) -> float | Non
     for plan in training_plans(
         count=site.counts[0], global_batch=job.global_batch, n_layers=job.shape.n_layers,
         n_heads=job.shape.n_heads, n_experts=job.shape.n_experts,
-        max_tp=1 if job.method == "qlora" else _max_tp(site),
+        max_tp=1 if job.method == "qlora" else widest_tp(site),
         allow_pp=job.method in ("pretrain", "full"), pins=pins(workload),
     ):  # fmt: skip
         memory = training_memory(

@@ -32,7 +32,8 @@ from gpuselect.plan import Plan, stack
 from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.measurements import default_files, read_measurements
-from gpuselect.search import Found, Site, search_serving
+from gpuselect.search import Found, Site
+from gpuselect.serving_search import search_serving
 from gpuselect.workload import Workload
 
 CARDS = ("h100-sxm5-80gb", "a100-sxm4-80gb", "mi300x-192gb", "l40s-48gb", "rtx-4090-24gb")

@@ -18,11 +18,9 @@ from gpuselect.i18n import _
 from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.network_job import Job
 from gpuselect.plan import Plan
-from gpuselect.search import (
+from gpuselect.search import Candidate, Found, Site
+from gpuselect.serving_search import (
     MOST_SEQUENCES,
-    Candidate,
-    Found,
-    Site,
     arrivals,
     closed_loop,
     engine_share,

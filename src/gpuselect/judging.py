@@ -32,8 +32,9 @@ from gpuselect.network_search import (
 from gpuselect.options import build_option
 from gpuselect.ranking import Ranking, rank, stretch_of
 from gpuselect.score import Judgement
-from gpuselect.search import Found, Site, search_serving, search_training
+from gpuselect.search import Found, Site, search_training
 from gpuselect.selection import ends, select
+from gpuselect.serving_search import search_serving
 from gpuselect.tco import CostDefaults
 from gpuselect.tco.currency import in_dollars
 from gpuselect.tenancy import search_shared

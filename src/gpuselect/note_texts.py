@@ -95,6 +95,11 @@ NOTES: Mapping[str, Explanation] = {
         "data/defaults.yaml, training_power_share and serving_power_share; docs/methodology.md, cost",
         "Give other shares in an overlay (defaults.yaml).",
     ),
+    "scale-extrapolated": Explanation(
+        "Collectives, stragglers and restarts of thousands of accelerators are predicted from smaller runs, "
+        "so the interval is the wide one of hardware that nobody measured.",
+        "data/measurements/training.csv, column n_accel", "Measure a slice of the cluster and compare.",
+    ),
     "adapters-modelled": Explanation(
         "Low-rank adapters on a network of samples: the base is frozen in 16 bit, gradients of its weights "
         "are not computed. Memory is held against a few measured rows, time against none.",

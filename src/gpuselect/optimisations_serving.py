@@ -21,7 +21,8 @@ from gpuselect.job import ServingJob, weights_in_format
 from gpuselect.network_job import NetworkJob
 from gpuselect.network_sites import RUNTIMES, inference_runtime, network_device
 from gpuselect.plan import Plan
-from gpuselect.search import Site, closed_loop, engine_table, serving_need
+from gpuselect.search import Site
+from gpuselect.serving_search import closed_loop, engine_table, serving_need
 from gpuselect.units import GIB
 
 FORMATS = ("fp8", "int8", "int8-weight-only", "q8_0", "mlx-8bit", "nvfp4", "int4-awq", "int4-gptq", "q4_k_m",

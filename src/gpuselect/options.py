@@ -18,7 +18,14 @@ from gpuselect.job import ServingJob, TrainingJob
 from gpuselect.money_records import Cost
 from gpuselect.names import allowed_licences
 from gpuselect.network_job import HpcJob, Job, NetworkJob, VideoJob
-from gpuselect.performance import breakdown_of, load_notes, performance_of, run_hours, video_notes
+from gpuselect.performance import (
+    MOST_MEASURED,
+    breakdown_of,
+    load_notes,
+    performance_of,
+    run_hours,
+    video_notes,
+)
 from gpuselect.plan import ON_THE_HOST, RECOMPUTE, Plan
 from gpuselect.search import TIGHT_FROM, Candidate, Site
 from gpuselect.tco import CostDefaults
@@ -81,6 +88,14 @@ def offload_notes(candidate: Candidate, site: Site, calibration: Calibration) ->
     tight = known and host_need(candidate, site, calibration) > share
     short = _("host memory is tight: the states fit, half as much again for buffers does not")
     return (Note("offload", text), *((Note("host-memory-tight", short),) if tight else ()))
+
+
+def scale_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
+    """That a training run is larger than measured ones, MLPerf left out."""
+    if not isinstance(job, TrainingJob) or candidate.plan.count <= MOST_MEASURED:
+        return ()
+    text = _("no run of more than {n} accelerators is among the measured rows, but for submissions to MLPerf")
+    return (Note("scale-extrapolated", text.format(n=MOST_MEASURED)),)
 
 
 def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
@@ -223,6 +238,7 @@ def build_option(
         warnings=load_notes(candidate, job)
         + offload_notes(candidate, site, calibration)
         + video_notes(candidate, job, site, calibration)
+        + scale_notes(candidate, job)
         + tenant_notes(site, tenants)
         + warnings_of(
             memory, site, cost, known=is_covered(site, job, calibration), today=today,

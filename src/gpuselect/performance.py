@@ -39,6 +39,9 @@ def duration(value: float, quantiles: Quantiles) -> Estimate:
     return Estimate(value, value / quantiles.high, value / quantiles.low)
 
 
+MOST_MEASURED = 1024  # accelerators of a run: beyond, only submissions to MLPerf were measured
+
+
 def training_performance(
     candidate: Candidate, site: Site, job: TrainingJob, calibration: Calibration
 ) -> dict[str, Estimate]:
@@ -49,8 +52,9 @@ def training_performance(
     own = "lora" if job.method == "prefix" else job.method  # nobody measured it
     plain = "recurrent" if job.label.startswith(RECURRENT) else "dense"
     kind = "moe" if job.shape.n_experts else own if adapter else plain
-    quantiles = calibration.quantiles[f"training-{kind if known or adapter else 'uncovered'}"]
     seconds, count = float(step.total), float(candidate.plan.count)
+    measured = adapter or (known and count <= MOST_MEASURED)
+    quantiles = calibration.quantiles[f"training-{kind if measured else 'uncovered'}"]
     step_tokens = float(job.global_batch * job.seq_len)
     tokens_per_s = step_tokens / seconds
     flops = float(training_flops(shape=job.shape, tokens=step_tokens, seq_len=job.seq_len))
