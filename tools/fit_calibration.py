@@ -22,6 +22,7 @@ from pathlib import Path
 import fit_networks
 import fit_serving
 import fit_training
+import peers
 from fitting import group_of
 from gpuselect.accuracy import Fit, Row, Scored, Skipped, fit_of_row
 from gpuselect.accuracy.evaluation import PREDICTORS
@@ -275,6 +276,7 @@ def report(
         *section("Networks of samples, training, each card left out of the fit", TRANSFER,
                  networks.cards_left_out),
         *section("Memory", f"{IN_SAMPLE} Coverage: within 0.85 to 1.15 of the prediction.", memory),
+        "## Beside other tools", "", peers.NOTE, "", *peers.peer_lines([*trained, *others]), "",
         "## Fits or does not fit", "", *fit_lines(fits), "",
         "## Rows that are not predicted", "", *skipped, "",
     ])  # fmt: skip

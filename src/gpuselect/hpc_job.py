@@ -20,6 +20,7 @@ from gpuselect.workload import Workload
 SLOW_FP64 = 1.0 / 8.0  # of the FP32 rate: HPC cards have 1/2 (or 1), graphics cards 1/16 to 1/64
 DOUBLE = ("fp64", "fp64_tensor")
 MOST_CARDS = 64
+LEAST_WORK = 1e3  # operations or bytes; a run of less is a slip of the pen
 
 
 def hpc_job(workload: Workload, calibration: Calibration) -> tuple[HpcJob, list[Note]]:
@@ -33,6 +34,8 @@ def hpc_job(workload: Workload, calibration: Calibration) -> tuple[HpcJob, list[
     notes: list[Note] = []
     precision = _precision(workload, kernel, notes)
     flops, traffic = _work(workload, kernel, notes)
+    if max(flops, traffic) < LEAST_WORK:
+        raise InputError(_("--flops and --bytes are of the whole run: write for example 1e18 and 1PB"))
     if workload.ecc is None and wants_ecc(precision):
         notes.append(Note("default-ecc", _("error-correcting memory is asked for (--no-ecc to drop)")))
     if workload.memory is None:

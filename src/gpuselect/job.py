@@ -333,7 +333,7 @@ def serving_job(workload: Workload, catalog: Catalog) -> tuple[ServingJob, list[
         notes += context_notes(shape, input_tokens + output_tokens)
     rate = _request_rate(workload, input_tokens=input_tokens, output_tokens=output_tokens)
     concurrency = int(workload.concurrency or ceil(workload.users or 0) or 8)
-    if workload.concurrency is None and not workload.users:
+    if rate is None and workload.concurrency is None and not workload.users:
         notes.append(Note("default-concurrency", _("8 concurrent sequences")))
     if workload.percentile is not None and rate is None:
         text = _("bounds are checked on means: {p} tails are not modelled").format(p=workload.percentile)

@@ -53,11 +53,14 @@ def flag(raw: object) -> bool:
     return _TRUTH[text]
 
 
-def whole(raw: object, *, low: int = 1, high: float = float("inf")) -> int:
+MOST = 1e15  # no count, width or length comes near it; larger ones overflow in arithmetic
+
+
+def whole(raw: object, *, low: int = 1, high: float = MOST) -> int:
     """An integer between `low` and `high`."""
     count = parse_count(raw)
-    if count != int(count) or not low <= count <= high:
-        limits = _("{low} or more").format(low=low) if high == float("inf") else f"{low}-{high:g}"
+    if not low <= count <= high or count != int(count):
+        limits = _("{low} or more").format(low=low) if high == MOST and count < low else f"{low}-{high:g}"
         raise InputError(_("{raw!r} is not a whole number ({limits})").format(raw=raw, limits=limits))
     return int(count)
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpuselect import recommend
 from gpuselect.cli import main
-from gpuselect.errors import GpuselectError
+from gpuselect.errors import GpuselectError, InputError
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.model_files import read_model
 from gpuselect.readers.workload import parse_workload_text
@@ -185,3 +186,17 @@ def test_a_tensor_parallelism_of_billions_is_no_search(capsys):
     )  # fmt: skip
     assert code == 1
     assert time.process_time() - began < 4.0
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        {"task": "hpc", "flops": "1e15", "streams": int("1" + "0" * 400)},
+        {"task": "hpc", "flops": "5e-324"},
+        {"task": "pretrain", "params": "1B", "global_batch": "1e30"},
+    ],
+)
+def test_a_number_that_arithmetic_does_not_hold_is_one_sentence(work):
+    """Found by the fuzzer: a run of no work, and counts that no float holds."""
+    with pytest.raises(InputError):
+        recommend(gpus="h100", **work)

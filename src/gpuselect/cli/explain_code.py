@@ -111,11 +111,16 @@ def code_named(given: str, codes: list[str]) -> str:
 
     >>> code_named("Memory_Exceeded", ["memory-exceeded"])
     'memory-exceeded'
+    >>> code_named("tight", ["memory-tight", "tie"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    gpuselect.errors.InputError: unknown code 'tight'; did you mean memory-tight? ...
     """
     text = given.strip().lower().replace("_", "-")
     if text in codes:
         return text
-    close = get_close_matches(text, codes, n=1)
-    hint = _("; did you mean {name}?").format(name=close[0]) if close else ""
+    parts = [code for code in codes if text in code.split("-")]
+    close = (parts or get_close_matches(text, codes, n=1))[:3]
+    hint = _("; did you mean {name}?").format(name=_(", ").join(close)) if close else ""
     message = _("unknown code {given!r}{hint} (`gpuselect list rules` shows all)")
     raise InputError(message.format(given=given, hint=hint))

@@ -43,13 +43,21 @@ class Reading(Generic[T]):
     note: str | None = None
 
 
+MOST_DIGITS = 60  # of a number; longer ones overflow
+_TOO_LONG = re.compile(rf"\d{{{MOST_DIGITS + 1}}}")
+
+
 def tidy(raw: object) -> str:
     """One spelling per sign: full-width forms, thousands separators and spaces removed.
 
     >>> tidy(" ８×Ｈ100 "), tidy("131,072")
     ('8xH100', '131072')
+
+    Raises InputError for a number that no arithmetic holds.
     """
     text = unicodedata.normalize("NFKC", str(raw).translate(_REPLACED)).strip()
+    if _TOO_LONG.search(text):
+        raise InputError(_("a number of more than {n} digits is no quantity").format(n=MOST_DIGITS))
     text = re.sub(r"(?<=\d)[,_](?=\d{3}(?!\d))", "", text)
     return re.sub(r"\s+", " ", text)
 

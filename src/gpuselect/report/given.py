@@ -14,6 +14,8 @@ def workload_rows(workload: Mapping[str, object]) -> list[tuple[str, str]]:
 
     >>> workload_rows({"task": "pretrain", "deadline": 2_592_000, "utilization": 0.6, "tp": None})
     [('task', 'pretrain'), ('deadline', '30 days'), ('utilization', '60 %')]
+    >>> workload_rows({"request_rate": 5.0})
+    [('request rate', '5/s')]
     """
     return [
         (key.replace("_", " "), _workload_value(key, value))
@@ -22,14 +24,24 @@ def workload_rows(workload: Mapping[str, object]) -> list[tuple[str, str]]:
     ]
 
 
+DURATIONS = frozenset({"deadline", "ttft", "tpot", "latency", "checkpoint", "restart"})
+SHARES = frozenset(
+    {"utilization", "wacc", "residual", "support", "spares", "load", "prefix_hits", "acceptance", "exchange"}
+)
+SIZES = frozenset({"reserve", "host_memory", "memory"})
+RATES = {"request_rate": "{n}/s", "demand": "{n} tokens/s", "throughput": "{n} tokens/s"}
+
+
 def _workload_value(key: str, value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if key in ("deadline", "ttft", "tpot", "latency"):
+        if key in DURATIONS:
             return duration(value)
-        if key == "utilization":
+        if key in SHARES:
             return percent(value)
-        if key == "reserve":
+        if key in SIZES:
             return gib(value / GIB)
+        if key in RATES:
+            return RATES[key].format(n=large_number(float(value)))
     return value_text(value)
 
 
