@@ -92,6 +92,17 @@ def test_an_offer_comes_before_a_market_figure() -> None:
     assert rent([row(1.0, offer=False)], 1) == 1.0
 
 
+def test_an_undated_offer_far_below_all_dated_ones_is_not_relied_on() -> None:
+    """Nobody can check it; a little below them, of spot machines, or alone, it stays."""
+    assert rent([row(0.9, as_of=""), row(2.0)], 1) == 2.0
+    assert rent([row(1.1, as_of=""), row(2.0)], 1) == 1.1
+    assert rent([row(0.9, as_of=""), row(2.0, offer=False)], 1) == 0.9
+    spot = [row(0.9, as_of="", term="spot"), row(2.0, term="spot")]
+    found = rent_price(prices=spot, hardware="x", count=1, together=1, region=None, term="spot")
+    assert found is not None
+    assert found.usd == 0.9
+
+
 def test_only_on_demand_terms_are_rented_by_default() -> None:
     """Spot and reserved prices carry conditions; each is found when it is asked for."""
     prices = [row(0.5, term="spot"), row(0.7, term="reserved-3y"), row(2.0)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from gpuselect.catalog import Accelerator, Catalog, Entry, Price, System
 from gpuselect.i18n import _
 from gpuselect.provenance import Fact, Figure
-from gpuselect.tco.prices import STALE_MONTHS, price_age_months
+from gpuselect.tco.prices import STALE_MONTHS, price_age_months, relied_on
 
 # Properties of which less is better; of those in NEITHER neither is, of all other numbers more is.
 LESS = frozenset({
@@ -280,7 +280,7 @@ def cheapest(hardware: str, prices: Sequence[Price], terms: frozenset[str]) -> P
     rows = [
         price for price in prices if price.hardware == hardware and price.term in terms and price.n_accel > 0
     ]
-    offers = [price for price in rows if price.is_offer] or rows
+    offers = relied_on([price for price in rows if price.is_offer]) or rows
     return min(offers, key=lambda price: price.price / price.n_accel, default=None)
 
 

@@ -11,6 +11,7 @@ from gpuselect.catalog import Price
 RENT_TERMS = ("on-demand", "reserved-1y", "reserved-3y", "spot")
 BUY_TERMS = ("retail", "list", "server")
 STALE_MONTHS = 6.0
+IMPLAUSIBLE = 0.5  # an undated offer below this share of the cheapest dated one: a judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,21 @@ def rent_rows(
         if p.hardware == hardware and p.kind == "rent" and p.term == term
         and (not region or in_region(p, region))
     ]  # fmt: skip
-    return tuple(sorted(rows, key=lambda p: not p.is_offer))
+    return tuple(sorted(relied_on(rows), key=lambda p: not p.is_offer))
+
+
+def relied_on(rows: Sequence[Price]) -> list[Price]:
+    """Rows without undated offers that undercut half of the cheapest dated one, per accelerator.
+
+    Nobody can check an undated price, and so far below all others it is rather outdated, or one that
+    moves by the hour, than cheap. Spot prices move so by nature, and without a dated offer all rows stay.
+    """
+    dated = [p.price / p.n_accel for p in rows if p.is_offer and p.as_of and p.term == "on-demand"]
+    floor = IMPLAUSIBLE * min(dated, default=0.0)
+    return [
+        p for p in rows
+        if p.as_of or not p.is_offer or p.term != "on-demand" or p.price / p.n_accel >= floor
+    ]  # fmt: skip
 
 
 def any_number(row: Price) -> bool:
