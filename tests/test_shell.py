@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -284,15 +285,15 @@ def test_a_full_disk_is_a_sentence():
 
 
 def test_ctrl_c_leaves_quietly():
-    """130, no traceback, wherever it comes."""
+    """130, or the end by the signal itself, which a shell reports as 130; no traceback, wherever it comes."""
     process = subprocess.Popen(
         [*PROGRAM, "recommend", "--task", "pretrain", "--params", "400B"], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, env=environment(),
     )  # fmt: skip
     time.sleep(0.5)
-    process.send_signal(2)
+    process.send_signal(signal.SIGINT)
     _out, err = process.communicate(timeout=20)
-    assert process.returncode in (0, 130)
+    assert process.returncode in (0, 130, -signal.SIGINT)
     assert b"Traceback" not in err
 
 

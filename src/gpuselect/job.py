@@ -27,6 +27,7 @@ TOKENS_PER_PARAMETER = 20.0  # Hoffmann 2022 (Chinchilla), arXiv 2203.15556, tab
 BURSTY = 4.0  # squared coefficient of variation of the gaps of bursty arrivals: judgement
 DRAFTED = 4  # tokens of a draft where none is given
 DEFAULT_SEQ_LEN = 4096
+LARGE_MODEL = 1e11  # parameters
 PREFIX_TOKENS = 20  # as usual examples have; an assumption that the answer lists
 DEFAULT_DEADLINE_S = 30 * 86_400.0
 # words of a model's native precision -> weight format; experts, which are most of a mixture, come first
@@ -246,6 +247,9 @@ def _default_batch(shape: Shape, seq_len: int, pretrain: bool, notes: list[Note]
 def default_batch(shape: Shape, seq_len: int, *, pretrain: bool) -> int:
     """Sequences per optimizer step where none is given: 0.5 to 4 million tokens by size, or 64.
 
+    16 million from a hundred billion parameters on: Llama 3 405B (arXiv 2407.21783, section 3.4.1);
+    DeepSeek-V3 took up to 63 million (arXiv 2412.19437, section 4.2).
+
     >>> from gpuselect.estimate.shape import typical_decoder
     >>> default_batch(typical_decoder(params=7e9), 4096, pretrain=True)
     1024
@@ -254,6 +258,8 @@ def default_batch(shape: Shape, seq_len: int, *, pretrain: bool) -> int:
         return 64
     size = shape.active_params
     tokens = 0.5e6 if size < 1e9 else 1e6 if size < 3e9 else 2e6 if size < 7e9 else 4e6
+    if shape.params >= LARGE_MODEL:
+        tokens = 16e6
     return int(2 ** (ceil(tokens * 1.0486 / seq_len).bit_length() - 1))
 
 

@@ -73,10 +73,11 @@ class Figure(float):
         if type(raw) is list and len(raw) == 2 and type(raw[0]) in NUMBERS and type(raw[1]) is str:
             return cls(raw[0], source=raw[1])  # nine of ten figures
         fields = _long_form(raw)
-        value = fields["value"]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(_("{value!r} is not a number (a quoted number is refused)").format(value=value))
-        low, high = fields.get("low"), fields.get("high")
+        value, low, high = fields["value"], fields.get("low"), fields.get("high")
+        for number in (value, *(bound for bound in (low, high) if bound is not None)):
+            if type(number) not in NUMBERS:
+                text = _("{value!r} is not a number (a quoted number is refused)")
+                raise ValueError(text.format(value=number))
         if (low is not None and low > value) or (high is not None and high < value):
             text = _("low {low} <= value {value} <= high {high} does not hold")
             raise ValueError(text.format(low=low, value=value, high=high))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpuselect import recommend
 from gpuselect.cli import main
 from gpuselect.errors import GpuselectError, InputError
+from gpuselect.provenance import Figure
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.model_files import read_model
 from gpuselect.readers.workload import parse_workload_text
@@ -200,3 +201,9 @@ def test_a_number_that_arithmetic_does_not_hold_is_one_sentence(work):
     """Found by the fuzzer: a run of no work, and counts that no float holds."""
     with pytest.raises(InputError):
         recommend(gpus="h100", **work)
+
+
+def test_bounds_of_a_figure_that_are_no_numbers_are_one_sentence():
+    """Found by the fuzzer: a default of an overlay whose low bound is a text."""
+    with pytest.raises(ValueError, match="'1' is not a number"):
+        Figure.parse({"value": 2.0, "source": "s", "low": "1"})
