@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-GARBAGE_AFTER = 200_000  # new objects; a short process builds many and drops few
+GARBAGE_AFTER = 1_000_000  # new objects; a short process builds many and drops few
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
