@@ -510,3 +510,13 @@ def test_a_camera_stream_has_a_price_a_month() -> None:
     cost = option(video, on="l4-24gb", count=1, acquire="rent").cost
     assert cost.per_month_usd is not None
     assert cost.per_stream_month_usd == pytest.approx(cost.per_month_usd / 16)
+
+
+def test_a_run_that_pays_a_part_of_a_purchase_says_so() -> None:
+    """Two days of five years; a rented run, and a service that fills its machine, say nothing."""
+
+    def codes(**money: object) -> set[str]:
+        return {note.code for note in option({**TRAIN, **money}).warnings}
+
+    assert "purchase-shared" in codes(acquire="buy")
+    assert "purchase-shared" not in codes(acquire="rent")

@@ -95,6 +95,11 @@ NOTES: Mapping[str, Explanation] = {
         "data/defaults.yaml, training_power_share and serving_power_share; docs/methodology.md, cost",
         "Give other shares in an overlay (defaults.yaml).",
     ),
+    "purchase-shared": Explanation(
+        "A purchase is written off over years of use. This run is charged for its own hours only; it costs "
+        "so little only where other work fills the others.",
+        "docs/methodology.md, cost", "--acquire rent, or --utilization and --years as you will use it.",
+    ),
     "scale-extrapolated": Explanation(
         "Collectives, stragglers and restarts of thousands of accelerators are predicted from smaller runs, "
         "so the interval is the wide one of hardware that nobody measured.",

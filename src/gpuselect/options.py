@@ -29,7 +29,7 @@ from gpuselect.performance import (
 from gpuselect.plan import ON_THE_HOST, RECOMPUTE, Plan
 from gpuselect.search import TIGHT_FROM, Candidate, Site
 from gpuselect.tco import CostDefaults
-from gpuselect.units import GIB
+from gpuselect.units import GIB, HOURS_PER_YEAR
 from gpuselect.workload import Workload
 
 CLOSE_ABOVE = 1.15  # a miss up to this share of the usable memory is said to be close
@@ -96,6 +96,18 @@ def scale_notes(candidate: Candidate, job: Job) -> tuple[Note, ...]:
         return ()
     text = _("no run of more than {n} accelerators is among the measured rows, but for submissions to MLPerf")
     return (Note("scale-extrapolated", text.format(n=MOST_MEASURED)),)
+
+
+SHARED_BELOW = 0.5  # of the hours that a purchase is written off over: a run of less shares it with others
+
+
+def purchase_notes(cost: Cost, hours: float | None, terms: Terms) -> tuple[Note, ...]:
+    """That a run pays a part of a purchase only, because other work is taken to pay the rest."""
+    used = terms.years * terms.utilization * HOURS_PER_YEAR
+    if cost.basis != "buy" or hours is None or hours >= SHARED_BELOW * used:
+        return ()
+    text = _("the run pays {share:.2g} % of the purchase: other work must use the rest of {years:g} years")
+    return (Note("purchase-shared", text.format(share=100.0 * hours / used, years=terms.years)),)
 
 
 def is_covered(site: Site, job: Job, calibration: Calibration) -> bool:
@@ -239,6 +251,7 @@ def build_option(
         + offload_notes(candidate, site, calibration)
         + video_notes(candidate, job, site, calibration)
         + scale_notes(candidate, job)
+        + purchase_notes(cost, hours, terms)
         + tenant_notes(site, tenants)
         + warnings_of(
             memory, site, cost, known=is_covered(site, job, calibration), today=today,
