@@ -26,11 +26,11 @@ from gpuselect.framework_choice import (
     explained_choice,
     named,
     ranked,
-    refused_choice,
     total,
     vendors_open,
 )
 from gpuselect.frameworks import Ask, eligible, gate, hardware_gate
+from gpuselect.frameworks import explained as refusal_text
 from gpuselect.names import allowed_licences
 from gpuselect.plan import Plan
 from gpuselect.readers.calibration import load_calibration, load_defaults
@@ -63,9 +63,10 @@ def fit(on: list[tuple[int, str]], **wishes: Any) -> FitAnswer:
 def refused(name: str, card: str, **asked: Any) -> Note:
     """The refusal of one framework on a card."""
     catalog = shipped()[0]
-    note = refused_choice(name, catalog.accelerators[card], Ask(**asked), catalog)
+    framework, accelerator, ask = catalog.frameworks[name], catalog.accelerators[card], Ask(**asked)
+    note = gate(framework, accelerator, ask)
     assert note is not None, (name, card, asked)
-    return note
+    return refusal_text(framework, note, catalog.frameworks.values(), accelerator, ask)
 
 
 # The gate table of the framework study: what is asked, on which card, code, and what comes nearest.

@@ -22,7 +22,7 @@ from gpuselect.decision import Decision, FitAnswer, Option
 from gpuselect.errors import InputError
 from gpuselect.framework_comparison import compare_frameworks
 from gpuselect.i18n import _
-from gpuselect.names import resolve_accelerator, resolve_framework
+from gpuselect.names import resolve_accelerator, resolve_frameworks
 from gpuselect.outlook import with_outlook
 from gpuselect.quantities import parse_accelerators
 from gpuselect.readers.calibration import load_calibration, load_defaults
@@ -216,7 +216,7 @@ def compare(
         raise InputError(_("compare needs at least two accelerators, for example: a100 h100"))
     known = catalog or load_catalog(overlays=_paths(overlays))
     asked = _inputs(workload, keys, known, overlays)[0] if workload is not None or keys else None
-    if frameworks := _frameworks(names, known):
+    if frameworks := resolve_frameworks(names, known):
         table = compare_frameworks(frameworks, known)
         return Comparison(replace(table, rows=(*table.rows, *_of_frameworks(frameworks, asked))))
     if all(name.lower() in known.systems for name in names):
@@ -257,16 +257,6 @@ def _of_frameworks(frameworks: Sequence[Framework], asked: Asked | None) -> list
         return advisor.recommend(one, catalog, calibration, defaults)
 
     return framework_rows(frameworks, ask=ask)
-
-
-def _frameworks(names: Sequence[str], catalog: Catalog) -> list[Framework]:
-    """The frameworks of these names; empty unless every name is one and none is an accelerator."""
-    if any(name.lower() in catalog.accelerators for name in names):
-        return []
-    try:
-        return [resolve_framework(name, catalog) for name in names]
-    except InputError:
-        return []
 
 
 def _group(name: str, catalog: Catalog) -> tuple[int | None, Accelerator]:

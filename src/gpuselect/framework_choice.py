@@ -17,7 +17,6 @@ from gpuselect.frameworks import (
     SUPPORT_ORDER,
     Ask,
     eligible,
-    explained,
     gate,
     missing_parallelism,
     parallel_needs,
@@ -255,15 +254,6 @@ def _refused(
         if note is not None and note.code in SHOWN_GATES and offers:
             found.append(Note(note.code, labelled(framework.name, note.text)))
     return found
-
-
-def refused_choice(name: str, accelerator: Accelerator, ask: Ask, catalog: Catalog) -> Note | None:
-    """The verdict on one framework of the catalog, with the nearest alternative; None when it may run."""
-    framework = catalog.frameworks[name]
-    note = gate(framework, accelerator, ask)
-    if note is None:
-        return None
-    return explained(framework, note, catalog.frameworks.values(), accelerator, ask)
 
 
 def _launch(framework: Framework, plan: Plan, model_name: str, nodes: int) -> tuple[str, ...]:

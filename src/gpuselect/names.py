@@ -146,6 +146,16 @@ def resolve_framework(name: str, catalog: Catalog) -> Framework:
     return _by_alias(_("framework"), name, catalog.frameworks, "frameworks")  # type: ignore[return-value]
 
 
+def resolve_frameworks(names: Sequence[str], catalog: Catalog) -> list[Framework]:
+    """The frameworks of these names; empty unless every name is one and none is an accelerator."""
+    if any(name.lower() in catalog.accelerators for name in names):
+        return []
+    try:
+        return [resolve_framework(name, catalog) for name in names]
+    except InputError:
+        return []
+
+
 def allowed_licences(names: Iterable[str], catalog: Catalog) -> frozenset[str]:
     """Licences that a requirement allows, as the catalog writes them; empty where every one is allowed.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from gpuselect.calibration import Calibration
 from gpuselect.catalog import Catalog
 from gpuselect.effects import Effect, capped, slowed
-from gpuselect.estimate.devices import peak_tflops
 from gpuselect.estimate.network_memory import network_training_memory
 from gpuselect.estimate.roofline import Device
 from gpuselect.estimate.vision import Pace, training_pace
@@ -61,8 +60,6 @@ class Training:
 
     def device(self, precision: str) -> Device | None:
         """The card in another precision."""
-        if peak_tflops(self.site.accelerator, precision) is None:
-            return None
         return network_device(
             self.site.accelerator, self.site.system, network=self.job.network, precision=precision,
             training=True, calibration=self.calibration,

@@ -264,8 +264,6 @@ class Vision:
 
     def device(self, precision: str) -> Device | None:
         """The card multiplying in another precision."""
-        if peak_tflops(self.site.accelerator, precision) is None:
-            return None
         return network_device(
             self.site.accelerator, self.site.system, network=self.job.network, precision=precision,
             training=False, calibration=self.calibration,

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from gpuselect.i18n import N_
+from gpuselect.workload_keys import TRAINING_OFFLOADS
 
 RECOMPUTE = (N_("none"), N_("selective"), N_("full"), N_("blocks"))
 FULL, BLOCKS = RECOMPUTE.index("full"), RECOMPUTE.index("blocks")
 SCHEDULES = ("1f1b", "zero-bubble")
 ZERO_BUBBLE = SCHEDULES.index("zero-bubble")
-OFFLOADS = ("none", "optimizer", "params")  # what waits in the memory of the host
+OFFLOADS = ("none", *TRAINING_OFFLOADS)  # what waits in the memory of the host
 ON_THE_HOST = ("", N_("optimizer"), N_("weights and optimizer"))  # the same in words
 OFFLOADED_OPTIMIZER, OFFLOADED_PARAMS = 1, 2
 TENSOR_PARALLEL = (1, 2, 4, 8, 16)
@@ -117,10 +118,11 @@ def training_plans(
     max_tp = 1 if offload else max_tp
     tps = [pins["tp"]] if "tp" in pins else [t for t in TENSOR_PARALLEL if t <= max_tp]
     pps = [pins["pp"]] if "pp" in pins else list(PIPELINE_PARALLEL if allow_pp else (1,))
+    pps = [pp for pp in pps if layers_of_stages(n_layers, pp) is not None]
     batches = [pins["micro_batch"]] if "micro_batch" in pins else list(MICRO_BATCHES)
     recomputes = [pins["recompute"]] if "recompute" in pins else [0, 1, 2]
     for tp, pp, micro_batch in product(tps, pps, batches):
-        if count % (tp * pp * cp) or n_heads % tp or layers_of_stages(n_layers, pp) is None:
+        if count % (tp * pp * cp) or n_heads % tp:
             continue
         dp = count // (tp * pp * cp)
         accum, rest = divmod(global_batch, dp * micro_batch)

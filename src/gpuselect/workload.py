@@ -21,7 +21,6 @@ Task = Literal["pretrain", "finetune", "inference", "video", "hpc"]
 Recompute = Literal["none", "selective", "full", "blocks"]
 Offload = Literal["none", "optimizer", "params", "cpu"]
 RECOMPUTE_LEVELS: tuple[str, ...] = get_args(Recompute)
-OFFLOAD_LEVELS: tuple[str, ...] = get_args(Offload)
 INTEGER_PINS = ("tp", "pp", "dp", "ep", "cp", "zero_stage", "micro_batch", "grad_accum", "replicas")
 
 
@@ -196,5 +195,5 @@ def pins(workload: Workload) -> dict[str, int]:
     if workload.recompute is not None:
         fixed["recompute"] = RECOMPUTE_LEVELS.index(workload.recompute)
     if workload.offload in TRAINING_OFFLOADS:
-        fixed["offload"] = OFFLOAD_LEVELS.index(workload.offload)
+        fixed["offload"] = 1 + TRAINING_OFFLOADS.index(workload.offload)
     return {key: value for key, value in fixed.items() if value is not None}

@@ -52,12 +52,14 @@ def flags() -> list[Flag]:
 
 def run(arguments: Arguments) -> int:
     """Compare and print."""
+    from gpuselect.names import resolve_frameworks
+
     form = _format(arguments)
     workload = _workload(arguments)
     inputs = with_workload(workload, arguments) if workload is not None else None
     catalog = inputs.catalog if inputs is not None else catalog_of(arguments)
     names = arguments["cards"]
-    if frameworks := _frameworks(names, catalog):
+    if frameworks := resolve_frameworks(names, catalog):
         write_out(_compared(frameworks, catalog, inputs, form, arguments))
         return 0
     if all(name.lower() in catalog.systems for name in names):
@@ -113,18 +115,6 @@ def _systems(
         nodes = [(int(s.accelerators_per_node), catalog.accelerators[s.accelerators[0]]) for s in systems]
         rows += _workload_rows(nodes, inputs)
     return _rendered(comparison, rows, form, arguments)
-
-
-def _frameworks(names: Sequence[str], catalog: Catalog) -> list[Framework]:
-    """The frameworks of these names; empty unless every name is one and none is an accelerator."""
-    from gpuselect.names import resolve_framework
-
-    if any(name.lower() in catalog.accelerators for name in names):
-        return []
-    try:
-        return [resolve_framework(name, catalog) for name in names]
-    except InputError:
-        return []
 
 
 def _compared(

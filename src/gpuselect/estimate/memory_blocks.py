@@ -64,9 +64,6 @@ def activation_terms(*, shape: Shape, block: BlockBytes, lora_rank: int = 0) -> 
     }  # fmt: skip
 
 
-CHECKPOINT_COMPUTE = 4.0 / 3.0  # one more forward pass beside a forward and a backward pass of twice its work
-
-
 def checkpointed_bytes(*, layers: float, layer_bytes: float, input_bytes: float, segments: float) -> float:
     """Saved activations with one checkpoint per segment of layers [B].
 

@@ -17,7 +17,6 @@ KINDS = {
     "encoder-decoder": "encoder", "speech": "encoder", "rnn": "rnn", "diffusion-unet": "diffusion",
     "diffusion-dit": "diffusion", "recsys": "recsys", "gnn": "cnn", "multimodal": "encoder",
 }  # fmt: skip
-TOKEN_KINDS = frozenset({"encoder", "rnn"})  # their work grows with the sequence, not with the image
 ENCODER_OPERATORS = 8  # q, k, v, scores, values, output, two of the feed-forward block
 DECODER_OPERATORS = 14  # the same with cross-attention
 POOLED_BYTES = 2.0  # pooled rows are exchanged in 16 bit
