@@ -1,7 +1,7 @@
 """Fit the constants of decoder training to data/measurements: one penalised least-squares problem.
 
 Called by tools/fit_calibration.py; alone, `python tools/fit_training.py` prints what the fit gives:
-errors with each source left out, signs of layout changes, order of cards, and peers beside it.
+errors with each source left out, signs of layout changes, and order of cards.
 Every constant is held near a prior (the feasibility study's value) by a penalty; hardware factors
 are shrunk card < architecture < vendor. Rows count by 1 / sqrt(rows of their source). Deterministic.
 """

@@ -3,19 +3,16 @@
     python tools/training_report.py
 
 Every prediction is made with the row's own group of sources left out of the fit: signs of layout changes
-inside one source, order of cards inside one source, and the rows that peers were run on, beside the peers.
+inside one source, and order of cards inside one source. Other tools stand beside it in docs/accuracy.md.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
-from statistics import median
 
 from fit_training import Observation, fit_all, left_out_errors, observations
 from gpuselect.accuracy.records import TIMES
@@ -25,9 +22,7 @@ from gpuselect.readers.calibration import load_calibration
 from gpuselect.readers.catalog import load_catalog
 from gpuselect.readers.measurements import default_files, read_measurements
 
-PEERS = ("llm-analysis", "calculon", "ftuneai")
 SAME, DIFFERENT = 0.02, math.log(1.1)  # closer than the first counts as equal; cards: from the second on
-NEAR = 0.25
 Error = tuple[Observation, float]  # log(measured / predicted) of the rate
 
 
@@ -95,28 +90,13 @@ def card_pairs(errors: Sequence[Error]) -> Iterator[tuple[float, float]]:
                 yield measured, measured - left + right
 
 
-def beside_peers(errors: Sequence[Error], path: Path) -> Iterator[tuple[str, list[float], list[float]]]:
-    """Per peer: its errors and ours on the rows that both predict."""
-    ours = {
-        (observation.row["row_id"], scored.metric): abs(math.exp(-residual) - 1.0)
-        for observation, residual in errors
-        for scored in observation.scored
-    }
-    with path.open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    for peer in PEERS:
-        shared = [r for r in rows if r["peer"] == peer and (r["row_id"], r["metric"]) in ours]
-        theirs = [abs(float(r["predicted"]) / float(r["measured"]) - 1.0) for r in shared]
-        yield peer, theirs, [ours[r["row_id"], r["metric"]] for r in shared]
-
-
 def share(values: Sequence[bool]) -> str:
     """Share of true values, in words."""
     return f"{100 * sum(values) / max(len(values), 1):.0f} % of {len(values)}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print the report; the argument is the file of peer predictions, if there is one."""
+def main() -> int:
+    """Print the report."""
     catalog, calibration = load_catalog(), load_calibration()
     rows = read_measurements(default_files()[0])[1]
     found = observations([row for row in rows if is_decoder(row, catalog)], catalog, calibration)
@@ -128,14 +108,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"sign of {kind}: right in {share(right)} pairs")
     order = [measured * predicted > 0 for measured, predicted in card_pairs(errors)]
     print(f"order of cards that differ by more than 10 %: right in {share(order)} pairs")
-    for name in arguments:
-        for peer, theirs, ours in beside_peers(errors, Path(name)):
-            if theirs:
-                near = [sum(e < NEAR for e in values) / len(values) for values in (theirs, ours)]
-                print(f"{peer}: {len(theirs)} rows, median {median(theirs):.0%} against ours "
-                      f"{median(ours):.0%}; within 25 %: {near[0]:.0%} against {near[1]:.0%}")  # fmt: skip
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
